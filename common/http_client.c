@@ -143,15 +143,21 @@ static enum error add_header(struct curl_slist **list, const char *line)
     return OK;
 }
 
-static enum error add_headers(struct http_client *client)
+/* The first that is not NULL; NULL where that is "". */
+static const char *choose(const char *given, const char *variable)
 {
-    const char *token = getenv("TOMBOLA_TOKEN");
+    const char *text = given ? given : getenv(variable);
+    return text && text[0] ? text : NULL;
+}
+
+static enum error add_headers(struct http_client *client, const char *token)
+{
     struct buffer line = BUFFER_INIT(16 << 10);
     enum error error = add_header(&client->post_headers, "Content-Type: application/json");
-    if (error || !token || !token[0])
+    if (error || !token)
         return error;
     if (strpbrk(token, "\r\n"))
-        return error_set(ERROR_USAGE, "TOMBOLA_TOKEN holds a line end");
+        return error_set(ERROR_USAGE, "the token (TOMBOLA_TOKEN) holds a line end");
     error = buffer_print(&line, "Authorization: Bearer %s", token);
     if (!error)
         error = add_header(&client->headers, line.data);
@@ -163,7 +169,7 @@ static enum error add_headers(struct http_client *client)
     return error;
 }
 
-static bool set_options(struct http_client *client)
+static bool set_options(struct http_client *client, const char *authority)
 {
     CURL *easy = client->easy;
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -189,13 +195,13 @@ static bool set_options(struct http_client *client)
 #if LIBCURL_VERSION_NUM >= 0x075700
     code |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name server may be deaf */
 #endif
-    const char *authority = getenv("TOMBOLA_CA");
-    if (authority && authority[0])
+    if (authority)
         code |= curl_easy_setopt(easy, CURLOPT_CAINFO, authority);
     return code == CURLE_OK;
 }
 
-static enum error client_init(struct http_client *client, const char *base_url)
+static enum error client_init(struct http_client *client, const char *base_url,
+                              const struct http_credentials *credentials)
 {
     pthread_once(&global_once, init_global);
     if (global_result)
@@ -209,20 +215,23 @@ static enum error client_init(struct http_client *client, const char *base_url)
     client->base_url = strndup(base_url, length);
     client->multi = curl_multi_init();
     client->easy = curl_easy_init();
-    if (!client->base_url || !client->multi || !client->easy || !set_options(client))
+    if (!client->base_url || !client->multi || !client->easy ||
+        !set_options(client, choose(credentials->authority, "TOMBOLA_CA")))
         return error_set_memory(length, "an HTTP client");
-    return add_headers(client);
+    return add_headers(client, choose(credentials->token, "TOMBOLA_TOKEN"));
 }
 
-enum error http_client_open(const char *base_url, struct http_client **ret_client)
+enum error http_client_open(const char *base_url, const struct http_credentials *credentials,
+                            struct http_client **ret_client)
 {
+    static const struct http_credentials of_environment = {NULL, NULL};
     struct http_client *client = array_new(1, sizeof(*client), "an HTTP client");
     if (!client)
         return ERROR_MEMORY;
     client->url = (struct buffer)BUFFER_INIT(URL_BYTES_LIMIT);
     client->busy_body = (struct buffer)BUFFER_INIT(BUSY_BYTES_LIMIT);
     client->random = (uint64_t)clock_now_ns() ^ (uintptr_t)client;
-    enum error error = client_init(client, base_url);
+    enum error error = client_init(client, base_url, credentials ? credentials : &of_environment);
     if (error) {
         http_client_close(client);
         return error;

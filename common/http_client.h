@@ -35,10 +35,17 @@ struct http_response {
     }
 void http_response_release(struct http_response *response);
 
-/* `base_url`: "http://host:port", a trailing '/' is dropped. Copied. ERROR_USAGE if it is no URL.
- * Environment TOMBOLA_TOKEN, when set, is sent as a bearer token; TOMBOLA_CA, when set, is the PEM
- * file of those who may have signed the server's certificate, in place of the system's. */
-enum error http_client_open(const char *base_url, struct http_client **ret_client) MUST_CHECK;
+/* Who asks, and whom it trusts. */
+struct http_credentials {
+    const char *token; /* sent as a bearer token; NULL: TOMBOLA_TOKEN, if that is set; "": none */
+    const char *authority; /* the PEM file of those who may have signed the server's certificate;
+                            * NULL: TOMBOLA_CA, if that is set, else the system's */
+};
+
+/* `base_url`: "http://host:port", a trailing '/' is dropped. Texts are copied; `credentials` NULL:
+ * those of the environment. ERROR_USAGE if it is no URL, or no token. */
+enum error http_client_open(const char *base_url, const struct http_credentials *credentials,
+                            struct http_client **ret_client) MUST_CHECK;
 void http_client_close(struct http_client *client);
 
 /* GET base_url + target ("/batch?size=100"). *response is cleared and filled; its memory is reused

@@ -2,6 +2,7 @@
 #include "common/log.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,6 +22,10 @@
 
 static _Atomic int lowest = LOG_INFO;
 static _Atomic int style = LOG_TEXT;
+static _Atomic bool has_sink;
+static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER; /* of the two below */
+static void (*sink)(int level, const char *message, void *context);
+static void *sink_context;
 
 static const char *const level_names[] = {"debug", "info", "warning", "error"};
 
@@ -37,6 +42,15 @@ const char *log_level_name(enum log_level level)
 void log_set_format(enum log_format format)
 {
     atomic_store(&style, (int)format);
+}
+
+void log_set_sink(void (*take)(int level, const char *message, void *context), void *context)
+{
+    pthread_mutex_lock(&sink_lock);
+    sink = take;
+    sink_context = context;
+    atomic_store(&has_sink, take != NULL);
+    pthread_mutex_unlock(&sink_lock);
 }
 
 static void write_time(char out[64])
@@ -159,6 +173,22 @@ static void write_text(enum log_level level, const char *message, const struct l
     write_line(STDERR_FILENO, line, length);
 }
 
+static bool hand_to_sink(enum log_level level, const char *message, const struct log_field *fields)
+{
+    char line[LINE_BYTES];
+    if (!atomic_load(&has_sink))
+        return false;
+    size_t length = (size_t)snprintf(line, MESSAGE_BYTES, "%s", message);
+    length += add_fields(line + length, fields, false);
+    line[length] = '\0';
+    pthread_mutex_lock(&sink_lock);
+    bool takes = sink != NULL;
+    if (takes)
+        sink((int)level, line, sink_context);
+    pthread_mutex_unlock(&sink_lock);
+    return takes;
+}
+
 static bool is_heard(enum log_level level)
 {
     return (int)level >= atomic_load_explicit(&lowest, memory_order_relaxed);
@@ -169,6 +199,8 @@ static void write_event(enum log_level level, const char *message, const struct 
     char cut[MESSAGE_BYTES];
     if (snprintf(cut, sizeof(cut), "%s", message) >= (int)sizeof(cut))
         drop_half_character(cut);
+    if (hand_to_sink(level, cut, fields))
+        return;
     if (atomic_load_explicit(&style, memory_order_relaxed) == LOG_JSON)
         write_json(STDERR_FILENO, level, cut, fields);
     else

@@ -31,6 +31,9 @@ void log_set_level(enum log_level level);
 const char *log_level_name(enum log_level level);
 /* LOG_TEXT at the start. */
 void log_set_format(enum log_format format);
+/* Messages go there in place of standard error, one at a time, with their fields behind them;
+ * NULL: no longer. Returns when no call of the one before is left. `level`: enum log_level. */
+void log_set_sink(void (*take)(int level, const char *message, void *context), void *context);
 
 void log_message(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -57,6 +57,7 @@ _Static_assert((int)TOMBOLA_LEASE == FEED_LEASE && (int)TOMBOLA_INDEX == FEED_IN
                    (int)TOMBOLA_U8 == ELEMENT_U8 && (int)TOMBOLA_F32 == ELEMENT_F32 &&
                    (int)TOMBOLA_LABEL_NONE == LABEL_NONE && (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT,
                "enumerations");
+_Static_assert(LOG_DEBUG == 0 && LOG_INFO == 1 && LOG_WARNING == 2 && LOG_ERROR == 3, "levels");
 
 /* A queue around a stream of the caller's. */
 struct caller_queue {
@@ -195,6 +196,8 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
                                  .device = feed->device,
                                  .pull = (enum feed_pull)options->pull,
                                  .worker = options->worker,
+                                 .token = options->token,
+                                 .authority = options->authority,
                                  .first_index = feed->state.first,
                                  .rank = options->rank,
                                  .world = options->world,
@@ -499,6 +502,12 @@ void tombola_log_level(int level)
                   : level == 1 ? LOG_INFO
                   : level == 2 ? LOG_WARNING
                                : LOG_ERROR);
+}
+
+void tombola_log_to(void (*take)(int level, const char *message, void *context), void *context)
+{
+    pthread_once(&once, begin_once);
+    log_set_sink(take, context);
 }
 
 const char *tombola_version(void)

@@ -65,9 +65,9 @@
  *   nothing.
  *
  * ENVIRONMENT
- *   TOMBOLA_TOKEN, when set, is sent to the sampler as a bearer token.
+ *   TOMBOLA_TOKEN, when set, is sent to the sampler as a bearer token, unless the options say which.
  *   TOMBOLA_CA, when set, is the PEM file of those who may have signed the certificate of a sampler
- *   at https://, in place of the system's.
+ *   at https://, in place of the system's, unless the options say which.
  */
 #ifndef TOMBOLA_H
 #define TOMBOLA_H
@@ -150,6 +150,9 @@ struct tombola_options {
     /* TOMBOLA_LEASE: 1 to 128 of [A-Za-z0-9._:-], of no other program that runs; NULL: a name of
      * its own. The sampler's page and metrics show it. */
     const char *worker;
+    const char *token;     /* for the sampler, as a bearer token; NULL: TOMBOLA_TOKEN */
+    const char *authority; /* https://: the PEM file of those who may have signed the sampler's
+                            * certificate; NULL: TOMBOLA_CA */
 };
 
 struct tombola_batch {
@@ -241,8 +244,13 @@ TOMBOLA_API void tombola_feed_stats(const struct tombola_feed *feed,
 
 /* This thread's last message; valid until its next call. Never NULL. */
 TOMBOLA_API const char *tombola_error_message(void);
-/* What is written to standard error: 0 all, 1 news, 2 warnings (the default), 3 errors. */
+/* What is logged: 0 all, 1 news, 2 warnings (the default), 3 errors. */
 TOMBOLA_API void tombola_log_level(int level);
+/* Where: `take` is called with each message from whichever thread has it, one at a time; it must
+ * not wait, nor call this library. NULL: lines on standard error. Returns when no call with the
+ * arguments of before is left. */
+TOMBOLA_API void tombola_log_to(void (*take)(int level, const char *message, void *context),
+                                void *context);
 /* "0.1.0" */
 TOMBOLA_API const char *tombola_version(void);
 

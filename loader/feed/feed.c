@@ -47,13 +47,14 @@ struct closing {
 };
 
 struct feed {
-    struct closing *closing;        /* of errand */
-    struct errand *errand;          /* ends and frees the rest; allocated when the feed is opened */
-    bool is_ending;                 /* it was started */
-    struct feed_options options;    /* defaults filled in */
-    char *url, *stream;             /* owned copies of the options' texts */
-    struct sampler_stream expected; /* a copy of the options' */
-    struct index_set done;          /* the same */
+    struct closing *closing;     /* of errand */
+    struct errand *errand;       /* ends and frees the rest; allocated when the feed is opened */
+    bool is_ending;              /* it was started */
+    struct feed_options options; /* defaults filled in */
+    char *url, *stream, *token, *authority; /* owned copies of the options' texts */
+    struct http_credentials credentials;    /* the last two */
+    struct sampler_stream expected;         /* a copy of the options' */
+    struct index_set done;                  /* the same */
     struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
     struct ring *ring;
     struct pull_queue *queue;
@@ -141,9 +142,12 @@ static enum error check_options(struct feed_options *options)
     return error;
 }
 
+/* NULL stays NULL. */
 static enum error copy_text(const char *text, char **ret_copy)
 {
-    char *copy = strdup(text);
+    char *copy = text ? strdup(text) : NULL;
+    if (!text)
+        return OK;
     if (!copy)
         return error_set_memory(strlen(text), "a name");
     *ret_copy = copy;
@@ -218,6 +222,7 @@ static enum error start_stages(struct feed *feed)
                                       .bad_rows = options->bad_rows,
                                       .labels = feed->labels};
     struct puller_options puller = {.url = feed->url,
+                                    .credentials = &feed->credentials,
                                     .stream = feed->stream,
                                     .patience_ms = options->patience_ms,
                                     .pull = options->pull,
@@ -275,6 +280,8 @@ static void free_all(void *context)
     index_set_release(&feed->done);
     free(feed->url);
     free(feed->stream);
+    free(feed->token);
+    free(feed->authority);
     free(feed);
 }
 
@@ -320,10 +327,15 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
         error = prepare_to_close(feed);
     if (!error)
         error = copy_text(options->sampler_url, &feed->url);
-    if (!error && options->stream)
+    if (!error)
         error = copy_text(options->stream, &feed->stream);
+    if (!error)
+        error = copy_text(options->token, &feed->token);
+    if (!error)
+        error = copy_text(options->authority, &feed->authority);
     feed->options.sampler_url = feed->url;
     feed->options.stream = feed->stream;
+    feed->credentials = (struct http_credentials){feed->token, feed->authority};
     if (!error && options->done)
         error = index_set_copy(&feed->done, options->done);
     feed->options.done = NULL;
@@ -340,8 +352,8 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
     if (!error && !options->trust_labels)
         error = label_check_new(store_info(options->store), &feed->labels);
     if (!error && options->pull == FEED_LEASE)
-        error = lease_keeper_start(feed->url, feed->stream, options->worker, options->patience_ms,
-                                   &feed->leases);
+        error = lease_keeper_start(feed->url, &feed->credentials, feed->stream, options->worker,
+                                   options->patience_ms, &feed->leases);
     if (!error) {
         feed->batches = array_new(feed->options.slots, sizeof(*feed->batches), "batches");
         error = feed->batches ? start_stages(feed) : ERROR_MEMORY;

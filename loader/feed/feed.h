@@ -56,6 +56,8 @@ enum bad_rows {
 struct feed_options {
     const char *sampler_url; /* copied */
     const char *stream;      /* NULL: "default"; copied */
+    const char *token;       /* for the sampler, struct http_credentials; copied */
+    const char *authority;   /* the same */
     struct store *store;     /* kept until feed_close(), or until what hung there then returns */
     struct device *device;   /* the same */
     enum feed_pull pull;

@@ -269,8 +269,9 @@ static enum error name_worker(struct lease_keeper *keeper, const char *worker)
     return OK;
 }
 
-enum error lease_keeper_start(const char *url, const char *stream, const char *worker,
-                              int64_t patience_ms, struct lease_keeper **ret_keeper)
+enum error lease_keeper_start(const char *url, const struct http_credentials *credentials,
+                              const char *stream, const char *worker, int64_t patience_ms,
+                              struct lease_keeper **ret_keeper)
 {
     struct lease_keeper *keeper = array_new(1, sizeof(*keeper), "leases");
     if (!keeper)
@@ -281,7 +282,7 @@ enum error lease_keeper_start(const char *url, const char *stream, const char *w
     pthread_cond_init(&keeper->acked, NULL);
     enum error error = name_worker(keeper, worker);
     if (!error)
-        error = sampler_client_open(url, stream, patience_ms, &keeper->client);
+        error = sampler_client_open(url, credentials, stream, patience_ms, &keeper->client);
     if (!error)
         error = thread_start("tombola-lease", run, keeper, &keeper->thread);
     keeper->started = !error;

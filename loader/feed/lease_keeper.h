@@ -21,8 +21,9 @@
 struct lease_keeper;
 
 /* `worker`: 1 to 128 of [A-Za-z0-9._:-], nobody else's; NULL or "": HOST-PID and some digits. */
-enum error lease_keeper_start(const char *url, const char *stream, const char *worker,
-                              int64_t patience_ms, struct lease_keeper **ret_keeper) MUST_CHECK;
+enum error lease_keeper_start(const char *url, const struct http_credentials *credentials,
+                              const char *stream, const char *worker, int64_t patience_ms,
+                              struct lease_keeper **ret_keeper) MUST_CHECK;
 /* Acks what was given back, releases the rest, ends the thread. NULL is legal. */
 void lease_keeper_stop(struct lease_keeper *keeper);
 

@@ -295,8 +295,9 @@ static enum error start_all(struct puller *puller)
     for (size_t i = 0; !error && i < puller->options.connections; i++) {
         struct pull_connection *connection = &puller->connections[i];
         connection->puller = puller;
-        error = sampler_client_open(puller->options.url, puller->options.stream,
-                                    puller->options.patience_ms, &connection->client);
+        error = sampler_client_open(puller->options.url, puller->options.credentials,
+                                    puller->options.stream, puller->options.patience_ms,
+                                    &connection->client);
         if (!error && puller->options.leases)
             sampler_client_set_grace(connection->client, GRACE_MS);
         if (!error)

@@ -33,6 +33,7 @@
 
 struct puller_options {
     const char *url;
+    const struct http_credentials *credentials;
     const char *stream; /* NULL: "default" */
     int64_t patience_ms;
     enum feed_pull pull;

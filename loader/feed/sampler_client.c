@@ -56,7 +56,8 @@ static void name_reader(struct sampler_client *client)
     snprintf(client->reader, sizeof(client->reader), "%s-%d", host, (int)getpid());
 }
 
-enum error sampler_client_open(const char *url, const char *stream, int64_t patience_ms,
+enum error sampler_client_open(const char *url, const struct http_credentials *credentials,
+                               const char *stream, int64_t patience_ms,
                                struct sampler_client **ret_client)
 {
     const char *name = stream ? stream : "default";
@@ -74,7 +75,7 @@ enum error sampler_client_open(const char *url, const char *stream, int64_t pati
     if (!client->url)
         error = error_set_memory(strlen(url), "a URL");
     if (!error)
-        error = http_client_open(url, &client->http);
+        error = http_client_open(url, credentials, &client->http);
     if (error) {
         sampler_client_close(client);
         return error;

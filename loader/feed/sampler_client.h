@@ -22,6 +22,7 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
+#include "common/http_client.h"
 #include "loader/feed/sampler_batch.h"
 
 #define SAMPLER_NAME_BYTES 65
@@ -48,9 +49,10 @@ struct sampler_stream {
 
 struct sampler_client;
 
-/* Copies both texts; `stream` NULL is "default". Nothing is sent yet. ERROR_USAGE for what is no
- * URL of a server or no name of a stream. */
-enum error sampler_client_open(const char *url, const char *stream, int64_t patience_ms,
+/* Copies all texts; `stream` NULL is "default". Nothing is sent yet. ERROR_USAGE for what is no URL
+ * of a server, no name of a stream, no token. */
+enum error sampler_client_open(const char *url, const struct http_credentials *credentials,
+                               const char *stream, int64_t patience_ms,
                                struct sampler_client **ret_client) MUST_CHECK;
 void sampler_client_close(struct sampler_client *client);
 

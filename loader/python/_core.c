@@ -508,7 +508,7 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
                             "pull",         "bad_rows", "first_index", "batches",     "expand",
                             "scale",        "slots",    "fetchers",    "cache_bytes", "patience_ms",
                             "trust_labels", "rank",     "world",       "pad",         "state",
-                            "worker",       NULL};
+                            "worker",       "token",    "authority",   NULL};
     struct tombola_options options = {.struct_bytes = sizeof(options)};
     Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = 0;
     long long first_index = 0, batches = 0, patience_ms = 0, rank = 0, world = 0;
@@ -517,11 +517,11 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
         return -1;
     }
     if (!PyArg_ParseTupleAndKeywords(
-            args, words, "ss|$nzziiLLpfnnnLpLLpzz", names, &options.sampler_url, &options.store_uri,
-            &batch_size, &options.device, &options.stream, &options.pull, &options.bad_rows,
-            &first_index, &batches, &options.expand, &options.scale, &slots, &fetchers,
-            &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world, &options.pad,
-            &options.state, &options.worker))
+            args, words, "ss|$nzziiLLpfnnnLpLLpzzzz", names, &options.sampler_url,
+            &options.store_uri, &batch_size, &options.device, &options.stream, &options.pull,
+            &options.bad_rows, &first_index, &batches, &options.expand, &options.scale, &slots,
+            &fetchers, &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world,
+            &options.pad, &options.state, &options.worker, &options.token, &options.authority))
         return -1;
     if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < 0) {
         PyErr_SetString(PyExc_ValueError,

@@ -30,7 +30,7 @@ static enum error count_batches(const struct bench *bench, int64_t *ret_batches)
 {
     struct sampler_client *client = NULL;
     struct sampler_stream stream;
-    enum error error = sampler_client_open(bench->sampler, NULL, 10000, &client);
+    enum error error = sampler_client_open(bench->sampler, NULL, NULL, 10000, &client);
     if (!error)
         error = sampler_client_describe(client, &stream);
     if (!error)

@@ -80,7 +80,8 @@ class Options(ctypes.Structure):
         ("bad_rows", ctypes.c_int), ("first_index", ctypes.c_int64), ("batches", ctypes.c_int64), ("expand", ctypes.c_int),
         ("scale", ctypes.c_float), ("slots", ctypes.c_size_t), ("fetchers", ctypes.c_size_t), ("cache_bytes", ctypes.c_size_t),
         ("patience_ms", ctypes.c_int64), ("trust_labels", ctypes.c_int), ("rank", ctypes.c_int64), ("world", ctypes.c_int64),
-        ("pad", ctypes.c_int), ("state", ctypes.c_char_p), ("worker", ctypes.c_char_p)]
+        ("pad", ctypes.c_int), ("state", ctypes.c_char_p), ("worker", ctypes.c_char_p), ("token", ctypes.c_char_p),
+        ("authority", ctypes.c_char_p)]
 
 
 class Batch(ctypes.Structure):

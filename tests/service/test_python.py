@@ -13,6 +13,7 @@ import zipfile
 import pytest
 
 from conftest import PATIENCE_S, ROOT, SEED, environment, free_port, wait_for
+from test_http_access import make_certificate, token_file
 from python_package import DEBIAN, SOURCES, package, python_with, run, start  # noqa: F401, a fixture
 
 pytestmark = pytest.mark.plain
@@ -289,6 +290,31 @@ for wrong in ({}, None, {"tombola": 5}, {"tombola": {"name": "x"}}):
         raise AssertionError(wrong)
 assert status(url)["position"] == 0
 """, "--epochs", 2)
+
+
+# ---- who asks -----------------------------------------------------------------------------------------------
+
+
+def test_tokens_and_certificates(package, sampler, demo_database, tmp_path):  # noqa: F811
+    """By option or by environment, of which the option wins; of two samplers, too."""
+    cert, key = make_certificate(tmp_path, "one")
+    secure = sampler("--store", demo_database, "--token-file", token_file(tmp_path / "tokens.json"), "--tls-cert", cert, "--tls-key", key)
+    run(package, BEGIN + """
+cert, = sys.argv[3:]
+assert next(iter(tombola.Loader(url, store, token="secret-trainer", authority=cert)))[2].shape == (100, 784)
+for wrong in ({"token": "secret-nobody", "authority": cert}, {"token": "secret-trainer"}, {"authority": cert, "token": ""},
+              {"token": "a" + chr(10), "authority": cert}):
+    try:
+        next(iter(tombola.Loader(url, store, patience=1, **wrong)))
+    except (tombola.SamplerError, tombola.UsageError):
+        pass
+    else:
+        raise AssertionError(wrong)
+os.environ.update(TOMBOLA_TOKEN="secret-nobody", TOMBOLA_CA="/nowhere")
+assert len(next(iter(tombola.Loader(url, store, token="secret-trainer", authority=cert)))[0]) == 100
+os.environ.update(TOMBOLA_TOKEN="secret-trainer", TOMBOLA_CA=cert)
+assert len(next(iter(tombola.Loader(url, store)))[0]) == 100
+""", secure.url, demo_database, cert)
 
 
 # ---- waiting ------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ static void start_server(struct server *server, struct http_client **ret_client)
     assert_int_equal(listen(server->listener, 8), 0);
     assert_int_equal(pthread_create(&server->thread, NULL, serve, server), 0);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/", server->port);
-    assert_ok(http_client_open(url, ret_client));
+    assert_ok(http_client_open(url, NULL, ret_client));
     log_set_level(LOG_ERROR);
 }
 
@@ -297,7 +297,7 @@ static void test_nobody_there_is_told(void **state)
     char url[64];
     bind_loopback(&server); /* bound, never listening: refused */
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
-    assert_ok(http_client_open(url, &client));
+    assert_ok(http_client_open(url, NULL, &client));
     log_set_level(LOG_ERROR);
     for (int64_t patience_ms = 0; patience_ms <= 200; patience_ms += 50) { /* 0: a busy machine's */
         assert_fails(http_client_get(client, "/batch", patience_ms, false, &response),
@@ -442,12 +442,12 @@ static void test_bad_urls_are_refused(void **state)
         "http://", "http://x:99999", "http://x/?a=1", "http://a b"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct http_client *client = NULL;
-        assert_fails(http_client_open(bad[i], &client), ERROR_USAGE, "http://HOST:PORT");
+        assert_fails(http_client_open(bad[i], NULL, &client), ERROR_USAGE, "http://HOST:PORT");
         assert_null(client);
     }
     struct http_client *client = NULL;
     setenv("TOMBOLA_TOKEN", "a\r\nX-Evil: 1", 1);
-    assert_fails(http_client_open("http://x", &client), ERROR_USAGE, "TOMBOLA_TOKEN");
+    assert_fails(http_client_open("http://x", NULL, &client), ERROR_USAGE, "TOMBOLA_TOKEN");
     unsetenv("TOMBOLA_TOKEN");
     http_client_close(NULL);
 }

@@ -14,7 +14,7 @@ static enum error check(const char *labels, const struct store_info *info, doubl
     int64_t id = 77;
     enum row_status status = ROW_OK;
     fake_start(&sampler);
-    assert_ok(sampler_client_open(sampler.url, NULL, 10000, &client));
+    assert_ok(sampler_client_open(sampler.url, NULL, NULL, 10000, &client));
     assert_ok(label_check_new(info, &check));
     enum error error = label_check_fetch(check, client);
     if (!error)

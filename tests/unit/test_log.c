@@ -250,6 +250,34 @@ static void test_a_limit_of_many_threads(void **state)
     assert_int_equal(passed + held, (int64_t)SHARES * LINES);
 }
 
+static char taken[4096];
+
+static void take(int level, const char *message, void *context)
+{
+    size_t length = strlen(taken);
+    snprintf(taken + length, sizeof(taken) - length, "%d %s %s\n", level, message,
+             (const char *)context);
+}
+
+static void test_messages_for_somebody_else(void **state)
+{
+    (void)state;
+    static char context[] = "for me";
+    taken[0] = '\0';
+    listen_in();
+    log_set_sink(take, context);
+    log_message(LOG_WARNING, "row %d", 7);
+    log_message(LOG_DEBUG, "nobody listens");
+    log_event(LOG_INFO, "stream deleted", log_text("stream", "eval"), log_number("generation", 2));
+    log_set_sink(NULL, NULL);
+    log_message(LOG_INFO, "for all");
+    const char *rest = logged();
+    assert_string_equal(taken,
+                        "2 row 7 for me\n1 stream deleted stream=eval generation=2 for me\n");
+    assert_non_null(strstr(rest, "for all"));
+    assert_null(strstr(rest, "row 7"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 static const struct CMUnitTest tests[] = {
     TEST(test_levels_are_called_as_the_option_calls_them),
@@ -260,6 +288,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_the_longest_line),
     TEST(test_what_is_below_the_level_is_not_written),
     TEST(test_failures),
+    TEST(test_messages_for_somebody_else),
     TEST(test_a_limit_of_lines),
     TEST(test_a_limit_of_many_threads),
 };

@@ -100,7 +100,7 @@ static enum error use_json(void)
 static enum error use_http_client(void)
 {
     struct http_client *client = NULL;
-    enum error error = http_client_open("http://127.0.0.1:1/", &client);
+    enum error error = http_client_open("http://127.0.0.1:1/", NULL, &client);
     http_client_close(client);
     return error;
 }

@@ -185,7 +185,7 @@ static void test_requests(void **state)
     struct sampler_stream stream;
     struct sampler_batch batch;
     fake_start(&sampler);
-    assert_ok(sampler_client_open(sampler.url, NULL, 5000, &client));
+    assert_ok(sampler_client_open(sampler.url, NULL, NULL, 5000, &client));
     assert_ok(sampler_client_describe(client, &stream));
     assert_int_equal(stream.epoch_draws, 250);
     assert_true(stream.seed == INT64_MAX); /* though the stream's name is "seed" */
@@ -216,7 +216,7 @@ static void test_a_reader_names_itself(void **state)
     struct sampler_client *client;
     struct sampler_batch batch;
     fake_start(&sampler);
-    assert_ok(sampler_client_open(sampler.url, NULL, 5000, &client));
+    assert_ok(sampler_client_open(sampler.url, NULL, NULL, 5000, &client));
     assert_ok(sampler_client_index(client, 100, 1, &batch));
     assert_ok(sampler_client_draw(client, 100, &batch)); /* a draw with a worker would be a lease */
     assert_int_equal(atomic_load(&sampler.named), 1);
@@ -232,7 +232,7 @@ static void test_a_sampler_of_old_is_read_without_a_name(void **state)
     struct sampler_client *client;
     struct sampler_batch batch;
     fake_start(&sampler);
-    assert_ok(sampler_client_open(sampler.url, NULL, 5000, &client));
+    assert_ok(sampler_client_open(sampler.url, NULL, NULL, 5000, &client));
     assert_ok(sampler_client_index(client, 100, 2, &batch));
     assert_int_equal(batch.first, 200);
     assert_ok(sampler_client_index(client, 100, 1, &batch));
@@ -251,7 +251,7 @@ static void test_refusals(void **state)
     struct sampler_client *client;
     struct sampler_batch batch;
     fake_start(&sampler);
-    assert_ok(sampler_client_open(sampler.url, "other", 5000, &client));
+    assert_ok(sampler_client_open(sampler.url, NULL, "other", 5000, &client));
     assert_fails(sampler_client_draw(client, 101, &batch), ERROR_USAGE, "over --max-size");
     assert_non_null(strstr(error_message(), "answered 400"));
     assert_non_null(strstr(error_message(), sampler.url));
@@ -268,12 +268,13 @@ static void test_wrong_names(void **state)
     char name[70];
     memset(name, 'a', 65);
     name[65] = '\0';
-    assert_fails(sampler_client_open("127.0.0.1:80", NULL, 1, &client), ERROR_USAGE, "no URL");
-    assert_fails(sampler_client_open("http://h", "", 1, &client), ERROR_USAGE, "1 to 64");
-    assert_fails(sampler_client_open("http://h", "a/b", 1, &client), ERROR_USAGE, "\"a/b\"");
-    assert_fails(sampler_client_open("http://h", name, 1, &client), ERROR_USAGE, "1 to 64");
+    assert_fails(sampler_client_open("127.0.0.1:80", NULL, NULL, 1, &client), ERROR_USAGE,
+                 "no URL");
+    assert_fails(sampler_client_open("http://h", NULL, "", 1, &client), ERROR_USAGE, "1 to 64");
+    assert_fails(sampler_client_open("http://h", NULL, "a/b", 1, &client), ERROR_USAGE, "\"a/b\"");
+    assert_fails(sampler_client_open("http://h", NULL, name, 1, &client), ERROR_USAGE, "1 to 64");
     name[64] = '\0';
-    assert_ok(sampler_client_open("http://h/", name, 1, &client));
+    assert_ok(sampler_client_open("http://h/", NULL, name, 1, &client));
     sampler_client_close(client);
 }
 

@@ -15,7 +15,7 @@ enum error sampler_order_fetch(const char *url, const char *stream, int64_t pati
                                struct sampler_stream *ret_stream)
 {
     struct sampler_client *client = NULL;
-    enum error error = sampler_client_open(url, stream, patience_ms, &client);
+    enum error error = sampler_client_open(url, NULL, stream, patience_ms, &client);
     if (!error)
         error = sampler_client_describe(client, ret_stream);
     sampler_client_close(client);

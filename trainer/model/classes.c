@@ -225,7 +225,7 @@ enum error classes_fetch(const char *url, const char *stream, int64_t patience_m
     struct http_response response = HTTP_RESPONSE_INIT(ANSWER_LIMIT_BYTES);
     struct http_client *client = NULL;
     char target[160], what[400], problem[400];
-    enum error error = http_client_open(url, &client);
+    enum error error = http_client_open(url, NULL, &client);
     snprintf(target, sizeof(target), "/labels?stream=%s", stream);
     snprintf(what, sizeof(what), "the sampler's answer to GET %.200s%s", url, target);
     if (!error)

@@ -143,7 +143,7 @@ static enum error compare_norm(const struct training_parts *parts)
 static enum error check_sampler(const struct training_options *options)
 {
     struct sampler_client *client = NULL;
-    enum error error = sampler_client_open(options->sampler_url, options->stream, 0, &client);
+    enum error error = sampler_client_open(options->sampler_url, NULL, options->stream, 0, &client);
     sampler_client_close(client);
     return error;
 }

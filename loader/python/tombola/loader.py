@@ -73,6 +73,8 @@ class Loader:
     cache           bytes of memory for all rows; "auto": if they take no more than half of what is free, and 1 GiB; 0: none
     copy            True: arrays of their own, always
     state           of state_dict(): go on from there
+    token           for the sampler, a bearer token; None: TOMBOLA_TOKEN of the environment
+    authority       PEM file of those who may have signed the certificate of an https:// sampler; None: TOMBOLA_CA
     """
 
     def __init__(
@@ -104,6 +106,8 @@ class Loader:
         trust_labels: bool = False,
         copy: bool = False,
         state: Mapping[str, Any] | None = None,
+        token: str | None = None,
+        authority: str | os.PathLike[str] | None = None,
     ) -> None:
         store = store if store is not None else getattr(sampler, "store", None)
         if store is None:
@@ -139,6 +143,8 @@ class Loader:
             "world": world or 0,
             "pad": pad,
             "worker": worker,
+            "token": token,
+            "authority": None if authority is None else os.fspath(authority),
         }
         self._lock = threading.Lock()
         self._open(state)
