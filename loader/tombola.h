@@ -65,9 +65,9 @@
  *   nothing.
  *
  * ENVIRONMENT
- *   TOMBOLA_TOKEN, when set, is sent to the sampler as a bearer token, unless the options say which.
+ *   TOMBOLA_TOKEN, when set, is sent to the sampler as a bearer token, unless the options have one.
  *   TOMBOLA_CA, when set, is the PEM file of those who may have signed the certificate of a sampler
- *   at https://, in place of the system's, unless the options say which.
+ *   at https://, in place of the system's, unless the options name one.
  */
 #ifndef TOMBOLA_H
 #define TOMBOLA_H
