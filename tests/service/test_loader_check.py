@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""`tombola-loader check`: what it says of folders of this machine. tests/fault has those that fail or hang."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from conftest import run, run_fails
+
+QUICK = ("--seconds", 0.02, "--megabytes", 2)
+NAMES = ["mount", "space", "rename", "create", "journal", "map", "link", "lock", "clock", "fsync", "checkpoint", "write", "read", "rows"]
+
+
+def test_a_folder_that_is_as_it_should_be(tmp_path):
+    shown = run("loader", "check", *QUICK, tmp_path).stdout.splitlines()
+    assert shown[0].startswith(f"{tmp_path}: ")
+    assert [line.split()[0] for line in shown[1:]] == NAMES
+    assert {line.split()[1] for line in shown[1:]} <= {"good", "note"}
+    found = json.loads(run("loader", "check", "--json", *QUICK, tmp_path).stdout)
+    assert found["folder"] == str(tmp_path) and [one["check"] for one in found["checks"]] == NAMES
+    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
+    assert found["type"].split("/")[0][:3] == kind[:3] and found["options"].startswith(("rw", "ro"))
+    values = {name: value for one in found["checks"] for name, value in one.items() if name not in ("check", "verdict", "says")}
+    assert set(values) == {"free_gb", "skew_s", "fsync_ms", "checkpoint_ms", "write_mb_per_s", "read_mb_per_s", "reads_per_s"}
+    assert values["skew_s"] == 0 and all(value > 0 for name, value in values.items() if name != "skew_s"), values
+    assert os.listdir(tmp_path) == [], "it leaves nothing"
+
+
+def test_memory_is_told(tmp_path):
+    """Of /dev/shm, which is memory on every machine, and below a folder whose name needs quoting."""
+    if not os.path.ismount("/dev/shm"):
+        pytest.skip("no /dev/shm here")
+    folder = f"/dev/shm/tombola check \\ {os.getpid()}"
+    os.mkdir(folder)
+    try:
+        found = json.loads(run("loader", "check", "--json", *QUICK, folder).stdout)
+    finally:
+        os.rmdir(folder)
+    assert found["type"] == "tmpfs"
+    assert found["checks"][0] == {"check": "mount", "verdict": "note", "says": "memory: what lies here is gone with the machine"}
+
+
+@pytest.mark.parametrize("words,says,status", [
+    (["/nowhere"], "cannot look at /nowhere", 2), (["/proc"], "cannot write in /proc, which stores can be read from", 2),
+    ([], "needs DIR", 2), (["--megabytes", "0", "/tmp"], "megabytes", 2), (["/etc/hostname"], "cannot write in /etc/hostname", 2)])
+def test_bad_words_are_refused(words, says, status):
+    run_fails("loader", "check", *words, says=says, status=status)
