@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ import zipfile
 
 import pytest
 
-from conftest import PATIENCE_S, ROOT, SEED, environment, free_port, wait_for
+from conftest import BUILD, PATIENCE_S, SEED, environment, free_port, from_pypi, wait_for
 from test_http_access import make_certificate, token_file
 from python_package import DEBIAN, SOURCES, package, python_with, run, start  # noqa: F401, a fixture
 
@@ -552,16 +553,22 @@ assert after[2] < before[2] + (8 << 20), (before, after)
 # ---- the package --------------------------------------------------------------------------------------------
 
 
-def test_a_wheel_in_a_clean_environment(package, demo, tmp_path):  # noqa: F811
-    """pip makes it from a copy of the tree's package, and it works without the tree."""
-    wheels, venv = tmp_path / "wheels", tmp_path / "venv"
-    build = environment({"TOMBOLA_BUILD": os.environ.get("TOMBOLA_BUILD", os.fspath(ROOT / "build"))})
-    subprocess.run([DEBIAN, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", wheels, SOURCES], check=True,
-                   env=build, capture_output=True, timeout=PATIENCE_S)
-    wheel, = wheels.glob("tombola-*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {"tombola/py.typed", "tombola/_core.pyi", "tombola/libtombola.so.0", "tombola/bin/tombola-sampler"} <= set(names)
-    assert not [name for name in names if name.endswith((".c", ".h"))]
+@pytest.fixture(scope="module")
+def wheel(package, tmp_path_factory):  # noqa: F811
+    """As pip makes it of the tree."""
+    folder = tmp_path_factory.mktemp("wheel")
+    env = environment({"TOMBOLA_BUILD": os.fspath(BUILD)})
+    subprocess.run([DEBIAN, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder, SOURCES], check=True,
+                   env=env, capture_output=True, timeout=PATIENCE_S)
+    for name in os.listdir(SOURCES):
+        if name == "build" or name.endswith(".egg-info"):
+            shutil.rmtree(SOURCES / name)
+    return next(folder.glob("tombola-*.whl"))
+
+
+def check_wheel(wheel, demo, folder):
+    """It works in an environment of its own, without the tree."""
+    venv = folder / "venv"
     subprocess.run([DEBIAN, "-m", "venv", "--system-site-packages", venv], check=True, timeout=PATIENCE_S)
     subprocess.run([venv / "bin" / "pip", "install", "--no-index", "--no-deps", wheel], check=True, capture_output=True, timeout=PATIENCE_S)
     script = """
@@ -570,12 +577,27 @@ assert tombola.__file__.startswith(sys.prefix), tombola.__file__
 with tombola.serve(sys.argv[1], label=0, header="no") as server, tombola.Loader(server) as loader:
     print(sum(len(ids) for ids, labels, x in loader), tombola.__version__)
 """
-    done = subprocess.run([venv / "bin" / "python", "-c", script, f"{demo}/mnist_train.csv"], env={"PATH": "/usr/bin:/bin"}, cwd=tmp_path,
+    done = subprocess.run([venv / "bin" / "python", "-c", script, f"{demo}/mnist_train.csv"], env={"PATH": "/usr/bin:/bin"}, cwd=folder,
                           capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0 and done.stdout.startswith("2000 "), done.stderr
-    leftover = [name for name in os.listdir(SOURCES) if name in ("build", "dist") or name.endswith(".egg-info")]
-    for name in leftover:
-        subprocess.run(["rm", "-rf", SOURCES / name], check=True)
+
+
+def test_a_wheel_in_a_clean_environment(wheel, demo, tmp_path):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"tombola/py.typed", "tombola/_core.pyi", "tombola/libtombola.so.0", "tombola/bin/tombola-sampler"} <= set(names)
+    assert not [name for name in names if name.endswith((".c", ".h"))]
+    check_wheel(wheel, demo, tmp_path)
+
+
+def test_a_wheel_for_other_machines(wheel, demo, tmp_path):
+    """It takes all libraries along that not every Linux has."""
+    tool = from_pypi("auditwheel")
+    subprocess.run([tool / "bin" / "auditwheel", "repair", "-w", tmp_path, wheel], check=True, capture_output=True, timeout=PATIENCE_S,
+                   env={**os.environ, "PATH": f"{tool}/bin:{os.environ['PATH']}"})
+    repaired, = tmp_path.glob("tombola-*manylinux*.whl")
+    names = " ".join(zipfile.ZipFile(repaired).namelist())
+    assert "tombola.libs/libcurl" in names and "tombola.libs/libsqlite3" in names
+    check_wheel(repaired, demo, tmp_path)
 
 
 def test_types_are_right():
