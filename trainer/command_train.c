@@ -412,7 +412,8 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .target = &options->guard.token_file,
          .argument = "FILE",
          .help = "who may read /status and /metrics of the servers: JSON with the SHA-256 and the "
-                 "scope, read, of each token; read again on SIGHUP (default: everybody)"},
+                 "scope, read, of each token, such as the sampler's file; read again on SIGHUP "
+                 "(default: everybody)"},
         {.name = "tls_cert",
          .type = OPTION_TEXT,
          .target = &options->guard.tls_cert,

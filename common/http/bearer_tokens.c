@@ -210,7 +210,9 @@ static enum error take_token(const struct token_grammar *grammar, struct bearer_
         error = take_sha256(token, item, place);
     if (!error)
         error = take_scopes(grammar, token, item, place);
-    if (!error && grammar->nouns)
+    bool may_lack_names =
+        grammar->names_optional && !cJSON_GetObjectItemCaseSensitive(item, grammar->nouns);
+    if (!error && grammar->nouns && !may_lack_names)
         error = take_names(grammar, token, item, place);
     return error;
 }

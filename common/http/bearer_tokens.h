@@ -35,6 +35,7 @@ struct token_grammar {
     const struct token_scope *scopes; /* [scope_count] */
     size_t scope_count;
     const char *noun, *nouns; /* what a token is for: "stream", "streams"; NULL: there is none */
+    bool names_optional;      /* a token may lack `nouns`: it may read, and nothing of a name */
 };
 
 struct bearer_tokens;

@@ -178,14 +178,16 @@ def test_the_chief_without_a_server_answers_too(cluster):
 # ---- who may ask -------------------------------------------------------------------------------
 
 
-def write_token(path, token):
-    path.write_text(json.dumps({"tokens": [{"name": "ops", "sha256": hashlib.sha256(token.encode()).hexdigest(), "scopes": ["read"]}]}))
+def write_token(path, token, *others):
+    """One that may read, as parameter servers want it; `others` are entries as the sampler wants them."""
+    own = {"name": "ops", "sha256": hashlib.sha256(token.encode()).hexdigest(), "scopes": ["read"]}
+    path.write_text(json.dumps({"tokens": [own, *others]}))
     return path
 
 
 @pytest.mark.threads
 def test_figures_are_for_who_has_a_token(cluster, served, store, tmp_path):  # noqa: F811
-    """Probes need none, the training's own processes neither."""
+    """Probes need none, the training's own processes neither. The sampler's file is one, too."""
     tokens = write_token(tmp_path / "tokens.json", "first")
     trained = cluster(token_file=tokens, train_steps=2000)
     first = trained.servers[0]
@@ -195,10 +197,12 @@ def test_figures_are_for_who_has_a_token(cluster, served, store, tmp_path):  # n
     assert get(first, "/readyz")[0] == 503
     for path in ("/status", "/metrics"):
         assert [get(first, path, token)[0] for token in (None, "second", "first")] == [401, 401, 200]
-    write_token(tokens, "second")
+    draws = {"name": "team", "sha256": hashlib.sha256(b"third").hexdigest(), "scopes": ["draw", "admin"], "streams": ["train"]}
+    write_token(tokens, "second", draws)
     trained.ps[0].process.send_signal(signal.SIGHUP)
     wait_for(lambda: get(first, "/status", "second")[0] == 200, "the new token is not taken")
     assert get(first, "/status", "first")[0] == 401
+    assert get(first, "/status", "third")[0] == 403
     trained.start_worker(0)
     trained.start_worker(1)
     trained.wait()

@@ -74,6 +74,31 @@ static void test_tokens_that_name_nothing(void **state)
                  "unknown key \"streams\"");
 }
 
+/* An application that needs no names, and reads the file of one that does. */
+static void test_names_that_are_optional(void **state)
+{
+    (void)state;
+    struct token_grammar grammar = sampler_tokens;
+    static const char none[] =
+        "{\"tokens\":[{\"name\":\"ops\",\"sha256\":\"" ALPHA "\",\"scopes\":[\"read\",\"draw\"]}]}";
+    static const char bad[] = "{\"tokens\":[{\"name\":\"ops\",\"sha256\":\"" ALPHA
+                              "\",\"scopes\":[\"read\"],\"streams\":[]}]}";
+    struct bearer_tokens *tokens = NULL;
+    grammar.names_optional = true;
+    assert_ok(bearer_tokens_parse(&grammar, none, strlen(none), "the file", &tokens));
+    const struct bearer_token *ops = bearer_tokens_find(tokens, "Bearer alpha");
+    assert_true(bearer_token_may(ops, SCOPE_READ, NULL));
+    assert_false(bearer_token_may(ops, SCOPE_DRAW, "train"));
+    bearer_tokens_free(tokens);
+    tokens = NULL;
+    assert_ok(bearer_tokens_parse(&grammar, two, strlen(two), "the file", &tokens));
+    assert_int_equal(bearer_tokens_count(tokens), 2);
+    bearer_tokens_free(tokens);
+    tokens = NULL;
+    assert_fails(bearer_tokens_parse(&grammar, bad, strlen(bad), "the file", &tokens), ERROR_INPUT,
+                 "streams has 0 names");
+}
+
 /* A scope opens all streams only where it is the scope that was asked for. */
 static void test_to_read_all_streams_is_not_to_draw_from_them(void **state)
 {
@@ -151,6 +176,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_who_is_who),
     cmocka_unit_test(test_scopes_and_streams),
     cmocka_unit_test(test_tokens_that_name_nothing),
+    cmocka_unit_test(test_names_that_are_optional),
     cmocka_unit_test(test_to_read_all_streams_is_not_to_draw_from_them),
     cmocka_unit_test(test_bad_files_are_named),
 };

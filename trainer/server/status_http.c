@@ -192,19 +192,28 @@ static const struct application application = {
     .paths_detail = "there are /healthz, /readyz, /status and /metrics",
 };
 
+/* One file serves the sampler and the parameter servers. What only the sampler has allows nothing
+ * here, and is checked as it does, so that a mistake does not wait for the other program. */
+enum { SCOPE_SAMPLERS = 2 };
+static const struct token_scope scopes[] = {
+    {"read", SCOPE_READ}, {"draw", SCOPE_SAMPLERS}, {"admin", SCOPE_SAMPLERS}};
+static const struct token_grammar tokens = {.scopes = scopes,
+                                            .scope_count = sizeof(scopes) / sizeof(*scopes),
+                                            .noun = "stream",
+                                            .nouns = "streams",
+                                            .names_optional = true};
+
 /* ---- life cycle --------------------------------------------------------- */
 
 enum error status_http_open(const struct guard_options *guard, struct status_http **ret_http)
 {
-    static const struct token_scope scopes[] = {{"read", SCOPE_READ}};
-    static const struct token_grammar grammar = {.scopes = scopes, .scope_count = 1};
     struct guard_options options = *guard;
     struct status_http *http = array_new(1, sizeof(*http), "a parameter server's HTTP");
     if (!http)
         return ERROR_MEMORY;
     pthread_mutex_init(&http->service.lock, NULL);
     http->service.status.phase = "waiting";
-    options.grammar = &grammar;
+    options.grammar = &tokens;
     enum error error = guard_open(&options, &http->guard);
     if (!error)
         error = server_open(-1,
