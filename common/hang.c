@@ -15,6 +15,8 @@
 #include "common/thread.h"
 
 #define STEP_MS 20
+#define WARN_MS 5000
+#define WARN_STEP_MS 500
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static const char *program_name, *command_name;          /* NULL: not installed */
@@ -41,12 +43,25 @@ static void look(int64_t stopped_ns)
     pthread_mutex_unlock(&lock);
 }
 
+static void warn(void)
+{
+    int64_t now_ns = clock_now_ns();
+    pthread_mutex_lock(&lock);
+    for (struct hang *hang = innermost; hang; hang = hang->outer) {
+        if (!hang->warns || now_ns - hang->since_ns < WARN_MS * INT64_C(1000000))
+            continue;
+        hang->warns = false;
+        log_warning("waiting for %d s now, %s", WARN_MS / 1000, hang->text);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 static void *watch(void *context)
 {
     (void)context;
     stop_take_signals();
-    while (!stop_signal())
-        stop_wait(INT64_MAX);
+    while (!stop_wait(clock_deadline_ns(WARN_STEP_MS)))
+        warn();
     for (int64_t stopped_ns = clock_now_ns();; clock_sleep_ms(STEP_MS))
         look(stopped_ns);
     return NULL;
@@ -83,6 +98,13 @@ void hang_begin(struct hang *hang, int64_t limit_ms, const char *format, ...)
         stop_leave_signals();
     hang->outer = innermost;
     innermost = hang;
+    pthread_mutex_unlock(&lock);
+}
+
+void hang_warn(struct hang *hang)
+{
+    pthread_mutex_lock(&lock);
+    hang->warns = true;
     pthread_mutex_unlock(&lock);
 }
 

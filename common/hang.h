@@ -12,6 +12,7 @@
 #ifndef COMMON_HANG_H
 #define COMMON_HANG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -22,6 +23,7 @@
 struct hang {
     char text[ERROR_MESSAGE_BYTES];
     int64_t limit_ms, since_ns;
+    bool warns;
     struct hang *outer;
 };
 
@@ -31,6 +33,9 @@ void hang_install(const char *program, const char *command);
 /* `limit_ms`: how long the place may last after the signal. The text is said after "stopped ". */
 __attribute__((format(printf, 3, 4))) void hang_begin(struct hang *hang, int64_t limit_ms,
                                                       const char *format, ...);
+/* A warning says so, once, when the place lasts for some seconds, without a signal too. Not for
+ * places in which the program also waits for something else. */
+void hang_warn(struct hang *hang);
 void hang_end(struct hang *hang);
 
 #endif

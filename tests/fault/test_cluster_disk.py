@@ -138,3 +138,18 @@ def test_a_signal_ends_servers_whose_disk_hangs(training, disk):  # noqa: F811
     for one in [*trained.workers, trained.ps[1], trained.ps[0]]:
         assert one.wait() == 143, one.stderr
     assert "the logdir's disk" in trained.ps[0].stderr
+
+
+def test_a_last_save_that_is_slow_is_named(training, disk):  # noqa: F811
+    """The checkpoint that is being written when everybody is to end is the one to go on from."""
+    trained = training(disk.env)
+    disk.begin("fsync")
+    trained.ps[0].wait_for_log("is not saved after")
+    for one in [*trained.workers, trained.ps[1], trained.ps[0]]:
+        one.terminate(signal.SIGTERM)
+    trained.ps[0].wait_for_log("waiting for the checkpoint that is being saved")
+    assert trained.ps[0].process.poll() is None
+    disk.end()
+    assert trained.ps[0].wait() == 143, trained.ps[0].stderr
+    saved = max(int(path.name.split("-")[1].split(".")[0]) for path in trained.logdir.glob("model.ckpt-*.safetensors"))
+    assert f"training can go on from step {saved}, which is saved" in trained.ps[0].stderr, trained.ps[0].stderr

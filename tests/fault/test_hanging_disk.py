@@ -351,6 +351,19 @@ def test_a_signal_ends_a_training_whose_first_save_hangs(sampler, start, disk, r
     run(*goes_on(server, rows, logdir, 10))
 
 
+def test_a_logdir_that_hangs_at_the_start_is_named(sampler, start, disk, rows, tmp_path):
+    """Once, and training begins when it is back."""
+    server, logdir = sampler("--store", rows), tmp_path / "run"
+    disk.begin("fsync")
+    training = start(*goes_on(server, rows, logdir, 3), env=disk.env)
+    training.wait_for_log("waiting for 5 s now, while the logdir .* does not answer")
+    assert training.process.poll() is None
+    disk.end()
+    assert training.wait() == 0, training.stderr
+    assert training.stderr.count("waiting for 5 s now") == 1
+    assert (logdir / "model.ckpt-3.safetensors").exists()
+
+
 @pytest.mark.parametrize("role", [alone, chief])
 def test_a_training_that_is_over_waits_for_its_disk(sampler, start, disk, rows, tmp_path, role):
     """It says so, and ends well when the disk is back."""

@@ -55,6 +55,18 @@ def test_the_evaluator_of_a_cluster(start, served, store, test_store, tmp_path):
     assert [line["step"] for line in scored(cluster.task("evaluator", 0))] == [STEPS], "what is over is scored at once"
 
 
+@pytest.mark.plain
+def test_an_evaluator_that_waits_for_steps_nobody_makes_says_so(start, served, store, test_store, tmp_path):  # noqa: F811
+    """Once; a training that goes on from there after all is scored to the end."""
+    logdir = tmp_path / "run"
+    watching = evaluator(start, served, store, logdir, test_store=test_store, save_secs=0.2)
+    train(served, store, logdir, train_steps=100)
+    watching.wait_for_log(f"still waiting for step {STEPS} \\(--train-steps\\): no checkpoint came after step 100;")
+    assert watching.process.poll() is None
+    train(served, store, logdir, train_steps=STEPS)
+    assert scored(watching)[-1]["step"] == STEPS
+
+
 @pytest.mark.parametrize("listed", [True, False])
 def test_the_evaluator_of_a_tf_config(start, served, store, test_store, tmp_path, listed):  # noqa: F811
     """TFJob lists it in `cluster`, RunConfig does not; every other process sees the same list."""

@@ -69,6 +69,7 @@ static enum error open_file(const char *path, enum error (*read)(struct checkpoi
         return ERROR_MEMORY;
     struct hang hang;
     hang_begin(&hang, HANG_MS, "while %s does not answer", path);
+    hang_warn(&hang);
     checkpoint->path = strdup(path);
     enum error error = checkpoint->path ? safetensors_open(path, &checkpoint->file)
                                         : error_set_memory(strlen(path), "a path");
@@ -253,6 +254,7 @@ static enum error read_tensors(const struct checkpoint *checkpoint,
     struct hang hang;
     enum error error = OK;
     hang_begin(&hang, HANG_MS, "while %s does not answer", checkpoint->path);
+    hang_warn(&hang);
     for (size_t i = 0; i < layout->tensor_count && !error; i++) {
         const struct model_tensor *view = &layout->tensors[i];
         if (view->offset < end)

@@ -107,6 +107,39 @@ static struct logdir *new_logdir(const char *path)
 static void begin_wait(struct hang *hang, const char *path)
 {
     hang_begin(hang, HANG_MS, "while the logdir %s does not answer", path);
+    hang_warn(hang);
+}
+
+static enum error make_folder(const char *path)
+{
+    struct hang hang;
+    begin_wait(&hang, path);
+    enum error error = file_make_folders(path);
+    hang_end(&hang);
+    return error;
+}
+
+/* Says by itself whom it waits for. */
+static enum error take_lock(struct logdir *logdir, int64_t patience_ms)
+{
+    struct hang hang;
+    hang_begin(&hang, HANG_MS, "while the logdir %s does not answer", logdir->path);
+    enum error error = logdir_lock_take(logdir->path, patience_ms, &logdir->lock);
+    hang_end(&hang);
+    return error;
+}
+
+/* Removes what interrupted saves left, and makes the folder durable. */
+static enum error tidy(const struct logdir *logdir)
+{
+    int64_t step;
+    struct hang hang;
+    begin_wait(&hang, logdir->path);
+    enum error error = look(logdir, true, &step);
+    if (!error)
+        file_sync_above(logdir->path);
+    hang_end(&hang);
+    return error;
 }
 
 enum error logdir_open(const char *path, int64_t patience_ms, struct logdir **ret_logdir)
@@ -114,21 +147,15 @@ enum error logdir_open(const char *path, int64_t patience_ms, struct logdir **re
     struct logdir *logdir = new_logdir(path);
     if (!logdir)
         return ERROR_MEMORY;
-    int64_t step;
-    struct hang hang;
-    begin_wait(&hang, path);
-    enum error error = file_make_folders(path);
+    enum error error = make_folder(path);
     if (!error)
-        error = logdir_lock_take(path, patience_ms, &logdir->lock);
+        error = take_lock(logdir, patience_ms);
     if (!error)
-        error = look(logdir, true, &step);
-    if (error) {
+        error = tidy(logdir);
+    if (error)
         logdir_close(logdir);
-    } else {
-        file_sync_above(path);
+    else
         *ret_logdir = logdir;
-    }
-    hang_end(&hang);
     return error;
 }
 

@@ -17,7 +17,8 @@
 #include "trainer/run/best_checkpoint.h"
 #include "trainer/run/evaluation_print.h"
 
-#define LOOK_MS 500 /* between two looks at the logdir */
+#define LOOK_MS 500  /* between two looks at the logdir */
+#define LATE_MS 5000 /* beyond --save-secs: then the log says what is waited for */
 #define PATH_LIMIT_BYTES 8192
 
 struct evaluator {
@@ -28,6 +29,7 @@ struct evaluator {
     struct stat seen;            /* of that file, when it was read last */
     int64_t step;                /* of the checkpoint that was scored last; -1: none */
     bool waits;                  /* the log has said so */
+    int64_t late_ns;             /* when the next checkpoint is late */
     bool has_servers;            /* one process that trains alone keeps the best model itself */
     struct best_checkpoint best; /* where it has */
     bool stopped;                /* the log has said so */
@@ -123,6 +125,7 @@ static enum error score_newest(struct evaluator *evaluator, const struct stat *n
     trained_model_close(&trained);
     evaluator->step = step;
     evaluator->seen = *now;
+    evaluator->late_ns = clock_deadline_ns(options->save_ms + LATE_MS);
     return error;
 }
 
@@ -147,6 +150,20 @@ static enum error stop_early(struct evaluator *evaluator)
     return error;
 }
 
+/* The training may be over, of fewer steps than this evaluator was told, and one that goes on from
+ * there may start at any moment: which of the two, only the user knows. */
+static void say_late(struct evaluator *evaluator)
+{
+    const struct training_options *options = evaluator->options;
+    bool has_only_begun = options->save_ms == 0 && evaluator->step == 0; /* the last one is next */
+    if (evaluator->step < 0 || has_only_begun || clock_now_ns() < evaluator->late_ns)
+        return;
+    evaluator->late_ns = INT64_MAX;
+    log_info("still waiting for step %" PRId64 " (--train-steps): no checkpoint came after step "
+             "%" PRId64 "; if %s was trained with a lower --train-steps, end this evaluator",
+             options->train_steps, evaluator->step, options->logdir);
+}
+
 static enum error look(struct evaluator *evaluator)
 {
     struct stat now;
@@ -155,6 +172,7 @@ static enum error look(struct evaluator *evaluator)
     if (evaluator->step < 0 && !evaluator->waits)
         log_info("waiting for a checkpoint in %s", evaluator->options->logdir);
     evaluator->waits = true;
+    say_late(evaluator);
     return OK;
 }
 

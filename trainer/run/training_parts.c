@@ -44,6 +44,7 @@ static enum error find_sampler(const struct training_options *options)
     struct sampler_stream stream;
     struct hang hang;
     hang_begin(&hang, HANG_MS, "while the logdir %s does not answer", options->logdir);
+    hang_warn(&hang);
     bool is_there = access(options->logdir, F_OK) == 0;
     hang_end(&hang);
     if (is_there)

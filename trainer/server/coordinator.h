@@ -97,6 +97,8 @@ enum error coordinator_tick(struct coordinator *coordinator, struct peer *const 
 void coordinator_save_last(struct coordinator *coordinator);
 /* Is nothing of now unsaved, or can it not be saved? */
 bool coordinator_is_saved(const struct coordinator *coordinator);
+/* Is a checkpoint on its way to the disk? */
+bool coordinator_is_saving(const struct coordinator *coordinator);
 /* Whom a training that stands still waits for, "parameter server 1"; "": nobody. */
 const char *coordinator_waits_for(const struct coordinator *coordinator);
 /* The newest checkpoint's, while one is being saved the one's before; -1: there is none. */

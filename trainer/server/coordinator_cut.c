@@ -255,6 +255,11 @@ bool coordinator_is_saved(const struct coordinator *coordinator)
              (cut_is_saved(coordinator) || coordinator_step(coordinator) == 0)));
 }
 
+bool coordinator_is_saving(const struct coordinator *coordinator)
+{
+    return saver_is_busy(coordinator->saver);
+}
+
 void coordinator_save_last(struct coordinator *coordinator)
 {
     coordinator->cut_wanted = coordinator->leaving = true;

@@ -218,7 +218,18 @@ static bool may_stop(struct server *server)
     }
     bool saved =
         server->coordinator ? coordinator_is_saved(server->coordinator) : server_was_cut(server);
-    return (saved && !has_unsent(server)) || clock_now_ns() > server->leave_ns;
+    if (saved && !has_unsent(server))
+        return true;
+    if (clock_now_ns() <= server->leave_ns)
+        return false;
+    /* No further cut; the one that is being written is the one to name. A disk that does not answer
+     * ends the process (trainer/checkpoint/logdir.c). */
+    if (!server->coordinator || !coordinator_is_saving(server->coordinator))
+        return true;
+    if (!server->waits_for_save)
+        log_info("waiting for the checkpoint that is being saved");
+    server->waits_for_save = true;
+    return false;
 }
 
 /* Who connects and does not say HELLO. */

@@ -29,7 +29,8 @@ struct server {
     int64_t late;             /* that were of too old values */
     bool over;                /* the training is */
     int64_t leave_ns;
-    bool changed; /* requests that wait may be looked at again */
+    bool waits_for_save; /* beyond leave_ns */
+    bool changed;        /* requests that wait may be looked at again */
 };
 
 static inline size_t server_shard_bytes(const struct server *server)
