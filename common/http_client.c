@@ -47,6 +47,7 @@ struct http_client {
     char reason[CURL_ERROR_SIZE];
     uint64_t random;
     _Atomic bool cancelled;
+    bool once; /* a call is one try */
     int64_t grace_ms;
 };
 
@@ -472,6 +473,8 @@ static enum error run_call(struct http_client *client, struct call *call)
                 return code == CURLE_OPERATION_TIMEDOUT ? end_cut_short(client, call)
                                                         : give_up(client, call, code);
         }
+        if (client->once)
+            return code ? give_up(client, call, code) : OK;
         note_try(client, call, code);
         warn_once(client, call, code);
         if (pause_before_next(client, call))
@@ -533,6 +536,11 @@ enum error http_client_post(struct http_client *client, const char *target,
     (void)curl_easy_setopt(client->easy, CURLOPT_HTTPGET, 1L);
     (void)curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, client->headers);
     return error;
+}
+
+void http_client_try_once(struct http_client *client)
+{
+    client->once = true;
 }
 
 void http_client_judge(struct http_client *client,

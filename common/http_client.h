@@ -68,6 +68,9 @@ enum error http_client_post(struct http_client *client, const char *target,
 void http_client_judge(struct http_client *client,
                        bool (*is_answer)(const struct http_response *response));
 
+/* From now on a call is one try: what it meets is its result. */
+void http_client_try_once(struct http_client *client);
+
 /* Does the status say "later"? 408, 429, 502, 503, 504. */
 bool http_status_is_passing(int status);
 

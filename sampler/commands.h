@@ -11,5 +11,6 @@
 extern const struct command command_serve;
 extern const struct command command_build;
 extern const struct command command_info;
+extern const struct command command_healthcheck;
 
 #endif

@@ -2,7 +2,8 @@
 #include "common/options.h"
 #include "sampler/commands.h"
 
-static const struct command *const commands[] = {&command_serve, &command_build, &command_info};
+static const struct command *const commands[] = {&command_serve, &command_build, &command_info,
+                                                 &command_healthcheck};
 
 static const struct program program = {
     .name = "tombola-sampler",

@@ -15,6 +15,7 @@ extern const struct command command_evaluate;
 extern const struct command command_predict;
 extern const struct command command_export;
 extern const struct command command_tf_config;
+extern const struct command command_healthcheck;
 
 /* The choice of what to do with bad rows, for each command's table: of a text. */
 #define COMMANDS_BAD_ROWS_OPTION(name_text)                                                       \

@@ -2,8 +2,9 @@
 #include "trainer/commands.h"
 #include "trainer/compute/blas.h"
 
-static const struct command *const commands[] = {
-    &command_train, &command_evaluate, &command_predict, &command_export, &command_tf_config};
+static const struct command *const commands[] = {&command_train,     &command_evaluate,
+                                                 &command_predict,   &command_export,
+                                                 &command_tf_config, &command_healthcheck};
 
 static const struct program program = {
     .name = "tombola-trainer",

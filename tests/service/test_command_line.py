@@ -42,9 +42,9 @@ def test_help_names_defaults_that_are_values():
 
 
 def test_the_contracts_commands_are_there():
-    assert set(commands_of("sampler")) >= {"serve", "build", "info"}
+    assert set(commands_of("sampler")) >= {"serve", "build", "info", "healthcheck"}
     assert set(commands_of("loader")) >= {"demo", "import", "info", "pull"}
-    assert set(commands_of("trainer")) >= {"train", "evaluate", "predict", "tf-config"}
+    assert set(commands_of("trainer")) >= {"train", "evaluate", "predict", "tf-config", "healthcheck"}
 
 
 def test_version(name):

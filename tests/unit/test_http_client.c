@@ -249,6 +249,29 @@ static void test_passing_trouble_is_tried_again(void **state)
     stop_server(&server, client);
 }
 
+/* What the first try meets is the result: an answer that says "later", or none. */
+static void test_a_client_of_one_try_does_not_try_again(void **state)
+{
+    (void)state;
+    struct server server = {
+        .answers = {HANG_UP, "HTTP/1.1 429 Slow\r\nContent-Length: 0\r\n\r\n", BUSY, GOOD},
+        .answer_count = 4};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    start_server(&server, &client);
+    http_client_try_once(client);
+    assert_fails(http_client_get(client, "/", PATIENCE_MS, true, &response), ERROR_NETWORK,
+                 "(1 try)");
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 429);
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 503);
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 200);
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
 #define ANSWER(status) "HTTP/1.1 " status " No\r\nContent-Length: 4\r\n\r\nlate"
 
 static void test_gateways_without_their_server_are_tried_again(void **state)
@@ -457,6 +480,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_one_connection_for_many_requests),
     cmocka_unit_test(test_statuses_are_the_callers),
     cmocka_unit_test(test_passing_trouble_is_tried_again),
+    cmocka_unit_test(test_a_client_of_one_try_does_not_try_again),
     cmocka_unit_test(test_gateways_without_their_server_are_tried_again),
     cmocka_unit_test(test_busy_is_the_answer_when_patience_ends),
     cmocka_unit_test(test_nobody_there_is_told),
