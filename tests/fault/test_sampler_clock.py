@@ -27,26 +27,26 @@ def test_the_wall_clock_may_jump(sampler, tmp_path):
     """By ten years and back, while batches are leased and the disk is written."""
     clock = tmp_path / "clock"
     clock.write_text("+0\n")
-    server = sampler(*STORE, "--lease", 2, "--state", tmp_path / "state", env={
+    server = sampler(*STORE, "--lease", 600, "--state", tmp_path / "state", env={
         **preloaded(faketime_library()), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1",
         "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"})
     for number, jump in enumerate(("+3650d", "-3650d", "+0", "+1h", "-1h")):
-        leased = time.monotonic()
         first = server.batch(f"size=10&worker=w&seq={number}")["first"]
         clock.write_text(f"{jump}\n")
         again = server.batch(f"size=10&worker=w&seq={number}")
         assert again["first"] == first and again["attempt"] == 1
-        assert time.monotonic() - leased > 2 or 0 < again["expires_ms"] <= 2000
+        assert 0 < again["expires_ms"] <= 600000
         other = server.batch("size=10&worker=x&seq=%d" % number)
-        assert time.monotonic() - leased > 2 or other["first"] != first, "a jump is no end of a lease"
+        assert other["first"] != first, "a jump is no end of a lease"
         answer = post(server, "/ack", worker="w", seqs=[number])
         assert answer.status == 200
         assert post(server, "/ack", worker="x", seqs=[number]).status == 200
     # Leases still expire, wherever the wall clock stands.
-    first = server.batch("size=10&worker=w&seq=100")["first"]
+    assert post(server, "/streams", name="short", lease_s=1).status == 201
+    first = server.batch("stream=short&size=10&worker=w&seq=100")["first"]
     clock.write_text("-3650d\n")
     deadline = time.monotonic() + PATIENCE_S
-    while (got := server.batch(f"size=10&worker=y&seq={time.monotonic_ns()}"))["first"] != first:
+    while (got := server.batch(f"stream=short&size=10&worker=y&seq={time.monotonic_ns()}"))["first"] != first:
         assert time.monotonic() < deadline and got["attempt"] == 1
         time.sleep(0.2)
     assert got["attempt"] == 2 and got["redelivered"] is True

@@ -5,7 +5,7 @@ import math
 import random
 import socket
 
-from conftest import wait_for
+from conftest import PATIENCE_S, wait_for
 from test_trainer import checkpoints, newest, options, read_checkpoint, train
 
 # A model whose gradients do not depend on what was learnt before: logits stay so small that every class keeps the same
@@ -40,7 +40,7 @@ class Cluster:
         self.start, self.logdir, self.env = start, logdir, None
         flags = [f"--{name}" for name, value in chosen.items() if value is True]
         chosen = {name: value for name, value in chosen.items() if value is not True}
-        self.words = [*options(served, store, logdir, **{"patience": 60, "print_every": 0, **chosen}), *flags]
+        self.words = [*options(served, store, logdir, **{"patience": PATIENCE_S, "print_every": 0, **chosen}), *flags]
         hosts = [f"localhost:{port}" for port in free_ports(servers + workers)]
         self.servers, self.hosts = hosts[:servers], hosts[servers:]
         self.ps, self.workers = [None] * servers, []
@@ -117,11 +117,11 @@ def sums(logdir):
     return tensors["global_step"][1][0], tensors["sm_w/Adagrad"][1] + tensors["sm_b/Adagrad"][1]
 
 
-def check_each_batch_once(logdir, served, store, tmp_path, steps):
-    """The newest checkpoint has learnt from batches 0 to steps - 1, from each once."""
+def check_each_batch_once(logdir, served, store, tmp_path, steps, **chosen):
+    """The newest checkpoint has learnt from batches 0 to steps - 1, from each once. `chosen`: else than in ADDITIVE."""
     alone = tmp_path / "alone"
     if not alone.exists():
-        train(served, store, alone, train_steps=steps, print_every=0, **ADDITIVE)
+        train(served, store, alone, train_steps=steps, print_every=0, **{**ADDITIVE, **chosen})
     step, found = sums(logdir)
     assert step == steps
     expected = sums(alone)[1]

@@ -208,6 +208,11 @@ class Program:
         assert ready, f"no line from {self.name}"
         return self.process.stdout.readline().decode()
 
+    def wait_for_line(self, text):
+        """Reads standard output until a line holds `text`."""
+        while text not in (line := self.read_line()):
+            assert line, f"{self.name} ended without {text!r}, with {self.wait()}\n{self.stderr[-4000:]}"
+
     def terminate(self, number=signal.SIGTERM):
         """Asks it to end, as soon as its handler stands: while its libraries are bound, it would die of the signal. What
         stands before it (`prefix`) has none."""

@@ -207,9 +207,17 @@ def test_who_waits_names_a_server_once_and_where_it_is(cluster, job):
 # ---- whoever is killed ----------------------------------------------------------------------------
 
 
+SLOW = {"batch_size": 100}
+
+
 def slow(cluster, **chosen):
-    """A training that lasts long enough to be disturbed."""
-    return cluster(train_steps=3000, batch_size=100, **chosen)
+    """A training that lasts long enough to be disturbed on most machines; nothing may depend on that."""
+    return cluster(**{"train_steps": 3000, **SLOW, **chosen})
+
+
+def endless(cluster, **chosen):
+    """For what has to happen before it ends: go_on_from_saved() ends it."""
+    return slow(cluster, train_steps=10**9, **chosen)
 
 
 def go_on(one, step):
@@ -217,9 +225,7 @@ def go_on(one, step):
 
 
 def check_slow(one, served, store, tmp_path):
-    alone = tmp_path / "alone"
-    train(served, store, alone, train_steps=3000, print_every=0, **{**ADDITIVE, "batch_size": 100})
-    check_each_batch_once(one.logdir, served, store, tmp_path, 3000)
+    check_each_batch_once(one.logdir, served, store, tmp_path, 3000, **SLOW)
 
 
 def test_a_worker_that_is_killed_costs_nothing(cluster, served, store, tmp_path):
@@ -231,12 +237,10 @@ def test_a_worker_that_is_killed_costs_nothing(cluster, served, store, tmp_path)
 
 
 def test_a_worker_that_comes_late_and_is_not_listed_helps(cluster, served, store, tmp_path):
-    trained = slow(cluster, workers=1).start_all()
+    trained = endless(cluster, workers=1).start_all()
     go_on(trained, 0)
-    late = trained.start_worker(7, listed=False)
-    trained.wait()
-    assert "steps in" in late.stderr
-    check_slow(trained, served, store, tmp_path)
+    trained.start_worker(7, listed=False).wait_for_log(r"step [1-9]\d* of")
+    go_on_from_saved(trained, served, store, tmp_path, **SLOW)
 
 
 @pytest.mark.threads
@@ -268,12 +272,12 @@ def test_a_server_that_stops_is_named_by_all_who_wait_for_it(cluster, served, st
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_server_that_is_killed_comes_back_at_the_last_cut(cluster, served, store, tmp_path, index):
-    trained = slow(cluster).start_all()
-    go_on(trained, 0)
+    trained = endless(cluster).start_all()
+    trained.go_on()
     trained.ps[index].kill()
     trained.start_server(index)
-    trained.wait()
-    check_slow(trained, served, store, tmp_path)
+    trained.go_on()
+    go_on_from_saved(trained, served, store, tmp_path, **SLOW)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -311,7 +315,7 @@ def test_all_at_once(cluster, served, store, tmp_path):
     check_slow(trained, served, store, tmp_path)
 
 
-def go_on_from_saved(trained, served, store, tmp_path):
+def go_on_from_saved(trained, served, store, tmp_path, **chosen):
     """All are started again, and what comes out has learnt from each batch once."""
     for one in [*trained.ps, *trained.workers]:
         if one and one.process.poll() is None:
@@ -319,7 +323,7 @@ def go_on_from_saved(trained, served, store, tmp_path):
     last = saved_step(trained) + STEPS
     trained.end_at(last)
     trained.start_all().wait()
-    check_each_batch_once(trained.logdir, served, store, tmp_path, last)
+    check_each_batch_once(trained.logdir, served, store, tmp_path, last, **chosen)
 
 
 @pytest.mark.parametrize("servers", [2, 0])
@@ -527,16 +531,17 @@ def start_limited(trained):
 
 def test_connections_beyond_the_limit_of_open_files_wait(cluster, served, store, tmp_path):
     """Workers train and checkpoints are saved meanwhile."""
-    trained = slow(cluster, servers=1)
+    trained = endless(cluster, servers=1)
     server = start_limited(trained)
     trained.start_worker(0)
     go_on(trained, 0)
     trained.workers[0].process.send_signal(signal.SIGSTOP)
     idle = flood(trained)
     trained.workers[0].process.send_signal(signal.SIGCONT)
-    trained.wait()
+    trained.go_on()
     assert "not saved" not in server.stderr and len(idle) > 300
-    check_slow(trained, served, store, tmp_path)
+    trained.workers[0].sent.clear()
+    go_on_from_saved(trained, served, store, tmp_path, **SLOW)
 
 
 def test_a_server_without_another_open_file_does_not_try_without_end(cluster):

@@ -104,7 +104,7 @@ def test_figures_count_what_was_trained(cluster, served, store, tmp_path):  # no
 @pytest.mark.threads
 def test_questions_change_nothing(cluster, served, store, tmp_path):  # noqa: F811
     """Hundreds of them, unfinished ones, beginnings of TLS and no HTTP at all, while each batch is learnt from once."""
-    trained = cluster()
+    trained = cluster(train_steps=10**9, save_secs=0.2, batch_size=100)
     for index in range(2):
         trained.start_server(index)
     address = trained.servers[0]
@@ -116,19 +116,13 @@ def test_questions_change_nothing(cluster, served, store, tmp_path):  # noqa: F8
     for index in range(2):
         trained.start_worker(index)
     connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE_S)
-    asked = 0
-    while all(one.process.poll() is None for one in trained.workers) and asked < 300:
-        try:
-            connection.request(("GET", "HEAD")[asked % 2], ("/status", "/metrics", "/readyz")[asked % 3])
-            assert connection.getresponse().read() is not None
-        except (http.client.HTTPException, OSError):
-            break  # the training is over
-        asked += 1
-    trained.wait()
-    assert asked > 0
+    for number in range(300):
+        connection.request(("GET", "HEAD")[number % 2], ("/status", "/metrics", "/readyz")[number % 3])
+        assert connection.getresponse().read() is not None
+    trained.go_on()
     for one in slow:
         one.close()
-    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(STEPS), batch_size=100)
 
 
 def test_gradients_of_old_values_are_computed_again(cluster, served, store, tmp_path):  # noqa: F811

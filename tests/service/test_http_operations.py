@@ -50,13 +50,12 @@ def read_metrics(text):
 
 @pytest.mark.threads
 def test_metrics_tell_what_happened(sampler, tmp_path):
-    server = sampler(*STORE, "--state", tmp_path / "state", "--lease", 0.2)
+    server = sampler(*STORE, "--state", tmp_path / "state", "--lease", 3600)
     server.batch("size=10")
     server.batch("size=10&worker=w0&seq=0")
     server.batch("size=10&worker=w0&seq=1")
     server.request("POST", "/ack", body=b'{"worker":"w0","seqs":[0]}')
-    import time
-    time.sleep(0.5)
+    server.request("POST", "/release", body=b'{"worker":"w0"}')
     assert server.batch("size=10&worker=w1&seq=0")["redelivered"] is True
     assert server.request("POST", "/streams", body=b'{"name":"a.b_c-9"}').status == 201
     metrics = read_metrics(server.get("/metrics").text)

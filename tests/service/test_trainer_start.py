@@ -269,8 +269,7 @@ def test_many_kills_leave_five_checkpoints(start, served, store, tmp_path):
     logdir = tmp_path / "run"
     for kill in range(8 if SANITIZED else 20):
         trainer = start("trainer", *options(served, store, logdir, train_steps=10**9, save_secs=0.001))
-        while "training step" not in trainer.read_line():
-            pass
+        trainer.wait_for_line("training step")
         time.sleep(kill % 7 * 0.003)
         trainer.kill()
     step = max(int(path.name[11:-12]) for path in logdir.glob("model.ckpt-*.safetensors")) + 5
