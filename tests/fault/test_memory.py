@@ -56,7 +56,7 @@ class Server:
     def ask(self, method, target, body=None):
         """The answer; None: the connection was closed without one."""
         with contextlib.suppress(ConnectionError, http.client.HTTPException):
-            return self.sampler.request(method, target, body=body and json.dumps(body), timeout=60)
+            return self.sampler.request(method, target, body=body and json.dumps(body))
         return None
 
     def must(self, method, target, body=None):

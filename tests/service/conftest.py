@@ -129,9 +129,9 @@ def wait_for(condition, what):
     return found
 
 
-def raw_exchange(server, data, patience=30, shut=True):
+def raw_exchange(server, data, shut=True):
     """Everything the server answers to `data` until it closes the connection. `shut`: nothing more will be sent, and it is told so."""
-    with socket.create_connection((server.host, server.port), timeout=patience) as connection:
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE_S) as connection:
         try:
             connection.sendall(data)
             if shut:

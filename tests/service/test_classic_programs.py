@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 from cluster_cases import free_ports
-from conftest import run, run_fails, wait_for
+from conftest import PATIENCE_S, run, run_fails, wait_for
 from test_trainer import csv_uri, evaluate, newest, options, read_checkpoint, served, store, test_store, write_line  # noqa: F401, fixtures
 
 STEP = re.compile(r"(\d+\.\d{6}): Worker (\d+): training step (\d+) done \(global step: (\d+)\)")
@@ -153,7 +153,7 @@ def test_mlp_of_ten_thousand_steps(start, sampler, store, test_store, tmp_path):
 
 
 def status_of(host):
-    with urllib.request.urlopen(f"http://{host}/status", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://{host}/status", timeout=PATIENCE_S) as answer:
         return json.loads(answer.read())
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
-from conftest import run, wait_for
+from conftest import PATIENCE_S, run, wait_for
 from test_cluster_http import status
 from test_trainer import checkpoints, csv_uri, evaluate, newest, read_checkpoint, served, store, train  # noqa: F401, fixtures
 
@@ -81,7 +81,7 @@ def shared_mappings(process):
 
 
 def test_memory_is_shared_on_one_machine_and_goes_with_the_connection(start, served, store, tmp_path):
-    trained = Cluster(start, served, store, tmp_path / "run", train_steps=100000, **ADDITIVE)
+    trained = Cluster(start, served, store, tmp_path / "run", train_steps=10**9, **ADDITIVE)
     first, second = (trained.start_server(index).process for index in range(2))
     shares = trained.start_worker(0)
     wait_for(lambda: shared_mappings(shares.process) == 2, "it shares no memory with both servers")
@@ -492,13 +492,13 @@ def test_nonsense_on_the_port_is_refused(cluster):
     trained.start_server(0).wait_for_log("listens")
     host, port = trained.servers[0].split(":")
     for sent in (b"GET / HTTP/1.1\r\n\r\n" * 10, b"\0" * 200, b"TOMBOLA1" + b"\xff" * 100):
-        with socket.create_connection((host, int(port)), timeout=30) as connection:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
             connection.sendall(sent)
             try:
                 assert re.match(b"$|HTTP/1.1 4", connection.recv(1000))
             except ConnectionResetError:
                 pass  # it closed before it had read everything
-    with socket.create_connection((host, int(port)), timeout=30) as mute:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as mute:
         assert mute.recv(1000) == b""  # who says nothing is not kept
     trained.start_worker(0)
     trained.wait()

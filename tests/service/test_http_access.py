@@ -158,7 +158,7 @@ def tls_get(server, target, cert, **limits):
         setattr(context, name, value)
     address = f"https://127.0.0.1:{server.port}{target}"
     try:
-        with urllib.request.urlopen(address, context=context, timeout=30) as answer:
+        with urllib.request.urlopen(address, context=context, timeout=PATIENCE_S) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -214,7 +214,7 @@ def test_a_new_certificate_without_dropping_connections(sampler, tmp_path):
     first = tmp_path / "first.crt"
     first.write_bytes(old[0])
     import http.client
-    held = http.client.HTTPSConnection("127.0.0.1", server.port, context=ssl.create_default_context(cafile=first), timeout=30)
+    held = http.client.HTTPSConnection("127.0.0.1", server.port, context=ssl.create_default_context(cafile=first), timeout=PATIENCE_S)
     held.request("GET", "/healthz")
     assert held.getresponse().read() == b"ok\n"
     cert.write_bytes(new[0].read_bytes())

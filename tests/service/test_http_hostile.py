@@ -309,10 +309,10 @@ def test_clients_that_trickle_are_closed(sampler, data):
 def test_a_silent_client_is_closed_and_a_resting_one_is_not(sampler):
     server = sampler("--store", STORE, "--header-timeout", 1)
     ask = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
-    with socket.create_connection((server.host, server.port), timeout=60) as resting:
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE_S) as resting:
         resting.sendall(ask)
         assert resting.recv(1000).startswith(b"HTTP/1.1 200")
-        with socket.create_connection((server.host, server.port), timeout=60) as silent:
+        with socket.create_connection((server.host, server.port), timeout=PATIENCE_S) as silent:
             assert silent.recv(1000) == b""
         time.sleep(3)
         resting.sendall(ask)
@@ -326,7 +326,7 @@ def test_a_client_that_does_not_read_is_closed(sampler):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect((server.host, server.port))
         connection.sendall(b"GET /batch?size=900000 HTTP/1.1\r\n" + HOST + b"\r\n")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while int(re.search(r"tombola_sampler_connections (\d+)", server.get("/metrics").text).group(1)) > 1:
             assert time.monotonic() < deadline, "it is still open"
             time.sleep(0.2)
@@ -339,7 +339,7 @@ def test_requests_that_come_all_at_once_are_answered(sampler):
     ask, held = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", []
     with contextlib.ExitStack() as stack:
         for count in range(1, 400):
-            held.append(stack.enter_context(socket.create_connection((server.host, server.port), timeout=30)))
+            held.append(stack.enter_context(socket.create_connection((server.host, server.port), timeout=PATIENCE_S)))
             if count % 32 and count not in range(250, 262):
                 continue
             for rounds in range(2):
@@ -354,7 +354,7 @@ def test_requests_that_come_all_at_once_are_answered(sampler):
 @pytest.mark.threads
 def test_connections_beyond_the_limit_hear_503(sampler):
     server = sampler("--store", STORE, "--max-connections", 3)
-    held = [socket.create_connection((server.host, server.port), timeout=30) for _ in range(3)]
+    held = [socket.create_connection((server.host, server.port), timeout=PATIENCE_S) for _ in range(3)]
     for one in held:
         one.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
         assert one.recv(1000).startswith(b"HTTP/1.1 200")
@@ -363,6 +363,6 @@ def test_connections_beyond_the_limit_hear_503(sampler):
     assert b"Retry-After: 1" in answer and b"Connection: close" in answer
     for one in held:
         one.close()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while server.get("/healthz").status != 200:
         assert time.monotonic() < deadline

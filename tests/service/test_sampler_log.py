@@ -16,7 +16,7 @@ JSON = ("--log-format", "json")
 
 
 def entries(server, message=None):
-    lines = [json.loads(line) for line in server.stderr.splitlines()]
+    lines = [json.loads(line) for line in server.stderr.rpartition("\n")[0].splitlines()]  # the last may not be whole yet
     return [line for line in lines if message is None or line["msg"] == message]
 
 

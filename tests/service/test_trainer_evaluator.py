@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from cluster_cases import Cluster, free_ports
-from conftest import run, run_fails, wait_for
+from conftest import PATIENCE_S, run, run_fails, wait_for
 from test_events import read_events
 from test_trainer import checkpoints, newest, options, read_checkpoint, served, store, test_store, train  # noqa: F401, fixtures
 
@@ -21,7 +21,7 @@ def evaluator(start, served, store, logdir, **more):  # noqa: F811
 
 def scored(one):
     """Its lines, when it has ended."""
-    output, _ = one.process.communicate(timeout=120)
+    output, _ = one.process.communicate(timeout=PATIENCE_S)
     assert one.process.returncode == 0, one.stderr[-4000:]
     return [json.loads(line) for line in output.decode().splitlines()]
 
