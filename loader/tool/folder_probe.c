@@ -372,7 +372,8 @@ static size_t measure(const struct folder_probe *probe, double times_ms[TRIES_LI
             return 0;
         times_ms[count++] = (double)(clock_now_ns() - started_ns) / 1e6;
     }
-    qsort(times_ms, count, sizeof(times_ms[0]), compare_times);
+    if (count > 0)
+        qsort(times_ms, count, sizeof(times_ms[0]), compare_times);
     return count;
 }
 
