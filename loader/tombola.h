@@ -133,10 +133,11 @@ struct tombola_options {
     int64_t batches;         /* end after so many; 0: when the stream ends */
     int expand;              /* 1: bytes become floats, times `scale`; 0: features as stored */
     float scale;             /* 0: 1/255 */
-    size_t slots;            /* 0: 8, or up to 64 for batches by index; 3 to 8 of large batches,
-                                    as many as take 256 MiB */
-    size_t fetchers;         /* threads that fetch; 0: 1 */
-    size_t cache_bytes;      /* memory for rows that were fetched before; 0: none */
+    size_t slots; /* as many batches may be out; 0: 8, or up to 64 for batches by index, of which,
+                   * where bytes become floats on a CPU, as many may be out as stay in its cache, 4
+                   * at least; 3 to 8 of large batches, as many as take 256 MiB */
+    size_t fetchers;     /* threads that fetch; 0: 1 */
+    size_t cache_bytes;  /* memory for rows that were fetched before; 0: none */
     int64_t patience_ms; /* give up when the sampler has not answered for this long; 0: a minute;
                           * < 0: never */
     int trust_labels;    /* 1: the store's labels are not compared with those the sampler says */

@@ -69,9 +69,12 @@ struct feed_options {
     size_t batch_rows;            /* B, 1 to 1,000,000 */
     size_t draws_ahead;           /* FEED_DRAW, FEED_LEASE: requests in flight, 1 to 64; 0: 4 */
     const char *worker;           /* FEED_LEASE: lease_keeper.h; copied */
-    size_t slots;       /* K, 2 to 4096; 0: 8 for draws, by index 8 to 64 (about 32 MiB), of
+    size_t slots;    /* K, 2 to 4096; 0: 8 for draws, by index 8 to 64 (about 32 MiB), of
                           * large batches 3 to 8 (256 MiB, where 3 are not more) */
-    size_t fetchers;    /* threads, 1 to 64; 0: 1 */
+    size_t targets;  /* of them, at most so many hold floats made of bytes on a CPU, and can be out
+                         * at a time; 0: `slots`, or, when those are 0 too, what stays in the
+                         * processor's cache, at least 4 */
+    size_t fetchers; /* threads, 1 to 64; 0: 1 */
     size_t cache_bytes; /* all rows in memory if they take no more; 0: never */
     enum bad_rows bad_rows;
     bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
@@ -168,7 +171,7 @@ bool feed_is_settled(const struct feed *feed, const struct feed_batch *batch);
 enum error feed_number(struct feed *feed, const struct feed_batch *batch,
                        int64_t *ret_number) MUST_CHECK;
 
-/* K. */
+/* So many batches can be out at a time: K, or the targets. */
 size_t feed_slots(const struct feed *feed);
 /* Cheap: any thread, at any time. */
 void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats);

@@ -3,7 +3,7 @@
  * One mutex for the states, one condition for each kind of waiter: fetchers (freed), copier
  * (filled), caller (copied). Copier and caller are woken for the one batch that each waits for;
  * fetchers, who can work ahead, when half of the slots are free (or the caller runs dry), so that
- * they wake up once for several batches.
+ * they wake up once for several batches; the copier, when it waits for targets, in the same way.
  */
 #include "loader/feed/ring.h"
 
@@ -12,15 +12,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/machine.h"
 #include "common/stop.h"
+#include "loader/feed/slot_memory.h"
 
-#define SLOT_ALIGNMENT_BYTES ((size_t)4096)
 #define TICK_MS 100
 #define LONG_WAIT_MS 5000 /* until the caller is told what it waits for */
 #define AGAIN_MS 10000
@@ -29,14 +27,15 @@ struct ring {
     struct device *device;
     struct ring_shape shape;
     struct slot *slots;
-    uint8_t *host;   /* owned; the slots' host memory, in one piece: few pages, pinned at once */
-    uint8_t *memory; /* owned; their device memory; NULL: it is the host's */
+    struct slot_memory *memory;
     pthread_mutex_t lock;
     pthread_cond_t freed, filled, copied;
     size_t counts[SLOT_STATES];
     size_t cursor;          /* where the search for a free slot begins */
     size_t free_waiters;    /* fetchers in ring_take_free() */
     size_t wake_free_at;    /* free slots that are worth waking them for */
+    size_t target_waiters;  /* copiers in ring_take_ready() whose slot is there, but no target */
+    size_t wake_target_at;  /* free targets that are worth waking them for */
     int64_t wanted_filled;  /* what the copier waits for; -1: it does not */
     int64_t wanted_copied;  /* what the caller waits for; -1: it does not */
     _Atomic int64_t pulled; /* numbers below it were pulled */
@@ -52,90 +51,10 @@ static const char *const state_stages[SLOT_STATES] = {"pulled: waiting for the s
                                                       "there",
                                                       "there"};
 
-/* ---- memory ------------------------------------------------------------- */
-
-static enum error host_array(struct ring *ring, size_t rows, size_t row_bytes, void *ret_memory)
-{
-    return device_host_new(ring->device, rows * row_bytes, ret_memory);
-}
-
-/* A slot's part of the memory of all; as aligned as pages are. */
-static size_t slot_bytes(size_t rows, size_t row_bytes)
-{
-    return (rows * row_bytes / SLOT_ALIGNMENT_BYTES + 1) * SLOT_ALIGNMENT_BYTES;
-}
-
-static enum error make_memory(struct ring *ring)
-{
-    const struct ring_shape *shape = &ring->shape;
-    void *host = NULL;
-    void *memory = NULL;
-    enum error error =
-        host_array(ring, shape->slots, slot_bytes(shape->rows, shape->row_bytes), &host);
-    ring->host = host;
-    if (!error && shape->device_row_bytes > 0)
-        error = device_memory_new(
-            ring->device, shape->slots * slot_bytes(shape->rows, shape->device_row_bytes), &memory);
-    ring->memory = memory;
-    return error;
-}
-
-static enum error slot_init(struct ring *ring, struct slot *slot)
-{
-    const struct ring_shape *shape = &ring->shape;
-    enum error error = host_array(ring, shape->rows, sizeof(int64_t), &slot->ids);
-    if (!error)
-        error = host_array(ring, shape->rows, sizeof(double), &slot->labels);
-    slot->host = ring->host + slot->number * slot_bytes(shape->rows, shape->row_bytes);
-    slot->device = slot->host;
-    if (ring->memory)
-        slot->device =
-            ring->memory + slot->number * slot_bytes(shape->rows, shape->device_row_bytes);
-    if (!error)
-        error = device_event_new(ring->device, &slot->copied);
-    if (!error)
-        error = device_event_new(ring->device, &slot->released);
-    return error;
-}
-
-static void slot_release(struct ring *ring, struct slot *slot)
-{
-    if (slot->released && device_event_wait(ring->device, slot->released))
-        log_warning("%s", error_message()); /* the caller's work with it is not done */
-    device_host_free(ring->device, slot->ids);
-    device_host_free(ring->device, slot->labels);
-    device_event_free(ring->device, slot->copied);
-    device_event_free(ring->device, slot->released);
-}
-
-/* A machine that promises more memory than it has ends the program when it is touched; what cannot
- * fit at all is refused before. */
-static enum error check_size(const struct ring_shape *shape, const struct device *device)
-{
-    size_t row = sizeof(int64_t) + sizeof(double);
-    size_t total = SIZE_MAX;
-    struct machine machine;
-    machine_look(&machine);
-    bool over = __builtin_add_overflow(row, shape->row_bytes, &row);
-    if (device->kind == DEVICE_CPU)
-        over |= __builtin_add_overflow(row, shape->device_row_bytes, &row);
-    over |= __builtin_mul_overflow(row, shape->rows, &total);
-    over |= __builtin_mul_overflow(total, shape->slots, &total);
-    if (!over && (machine.memory_bytes == 0 || total <= machine.memory_bytes))
-        return OK;
-    return error_set(ERROR_MEMORY,
-                     "%zu slots of %zu rows of %zu bytes need more memory than the %.1f GiB of "
-                     "this machine or container; smaller batches or fewer slots do not",
-                     shape->slots, shape->rows, row, (double)machine.memory_bytes / (1 << 30));
-}
-
 enum error ring_new(const struct ring_shape *shape, struct device *device, struct ring **ret_ring)
 {
     assert(shape->slots >= 2 && shape->slots <= RING_SLOTS_LIMIT);
     assert(shape->device_row_bytes > 0 || device->kind == DEVICE_CPU);
-    enum error error = check_size(shape, device);
-    if (error)
-        return error;
     struct ring *ring = array_new(1, sizeof(*ring), "a ring");
     if (!ring)
         return ERROR_MEMORY;
@@ -150,15 +69,13 @@ enum error ring_new(const struct ring_shape *shape, struct device *device, struc
     pthread_cond_init(&ring->filled, NULL);
     pthread_cond_init(&ring->copied, NULL);
     ring->slots = array_new(shape->slots, sizeof(struct slot), "the slots of a ring");
-    error = ring->slots ? make_memory(ring) : ERROR_MEMORY;
-    for (size_t i = 0; !error && i < shape->slots; i++) {
-        ring->slots[i].number = i;
-        error = slot_init(ring, &ring->slots[i]);
-    }
+    enum error error =
+        ring->slots ? slot_memory_new(shape, device, ring->slots, &ring->memory) : ERROR_MEMORY;
     if (error) {
         ring_free(ring);
-        return error_prefix(error, "%zu slots of %zu rows: ", shape->slots, shape->rows);
+        return error;
     }
+    ring->wake_target_at = (slot_memory_targets(ring->memory) + 1) / 2;
     ring->counts[SLOT_FREE] = shape->slots;
     *ret_ring = ring;
     return OK;
@@ -168,14 +85,11 @@ void ring_free(struct ring *ring)
 {
     if (!ring)
         return;
-    for (size_t i = 0; ring->slots && i < ring->shape.slots; i++)
-        slot_release(ring, &ring->slots[i]);
     pthread_cond_destroy(&ring->freed);
     pthread_cond_destroy(&ring->filled);
     pthread_cond_destroy(&ring->copied);
     pthread_mutex_destroy(&ring->lock);
-    device_memory_free(ring->device, ring->memory);
-    device_host_free(ring->device, ring->host);
+    slot_memory_free(ring->memory);
     free(ring->slots);
     free(ring);
 }
@@ -291,7 +205,14 @@ enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **re
         wait_a_tick(ring, &ring->filled);
         ring->wanted_filled = -1;
     }
+    while (!error && slot_memory_free_targets(ring->memory) == 0) {
+        ring->target_waiters++;
+        wait_a_tick(ring, &ring->filled);
+        ring->target_waiters--;
+        error = check_for(ring, sequence);
+    }
     if (!error) {
+        slot_memory_bind(ring->memory, slot);
         slot_move(ring, slot, SLOT_READY, SLOT_COPYING);
         *ret_slot = slot;
     }
@@ -329,6 +250,8 @@ static void hurry(struct ring *ring)
 {
     if (ring->free_waiters > 0 && ring->counts[SLOT_FREE] > 0)
         pthread_cond_broadcast(&ring->freed);
+    if (ring->target_waiters > 0 && slot_memory_free_targets(ring->memory) > 0)
+        pthread_cond_broadcast(&ring->filled);
 }
 
 static enum error not_yet(void)
@@ -376,9 +299,9 @@ enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadlin
     pthread_mutex_lock(&ring->lock);
     struct slot *slot = find(ring, SLOT_COPIED, sequence);
     enum error error = check_stopped(ring);
-    if (!error && ring->counts[SLOT_BUSY] == ring->shape.slots)
+    if (!error && ring->counts[SLOT_BUSY] == ring_targets(ring))
         error = error_set(ERROR_USAGE, "all %zu batches are out; put one back first",
-                          ring->shape.slots);
+                          ring_targets(ring));
     if (!error && !slot)
         error = wait_for_copied(ring, sequence, deadline_ns, &slot);
     if (!error) {
@@ -409,8 +332,11 @@ void ring_put(struct ring *ring, struct slot *slot)
 {
     pthread_mutex_lock(&ring->lock);
     slot_move(ring, slot, SLOT_BUSY, SLOT_FREE);
+    slot_memory_unbind(ring->memory, slot);
     if (ring->free_waiters > 0 && ring->counts[SLOT_FREE] >= ring->wake_free_at)
         pthread_cond_broadcast(&ring->freed);
+    if (ring->target_waiters > 0 && slot_memory_free_targets(ring->memory) >= ring->wake_target_at)
+        pthread_cond_broadcast(&ring->filled);
     pthread_mutex_unlock(&ring->lock);
 }
 
@@ -452,4 +378,9 @@ struct slot *ring_slot(struct ring *ring, size_t number)
 {
     assert(number < ring->shape.slots);
     return &ring->slots[number];
+}
+
+size_t ring_targets(const struct ring *ring)
+{
+    return slot_memory_targets(ring->memory);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring: K slots, each with room for one batch in host memory (pinned where there is a GPU) and
- * in device memory, all allocated in ring_new() and nowhere else. A slot goes round like this:
+ * The ring: K slots, each with room for one batch in host memory (pinned where there is a GPU) and,
+ * once it is copied, in device memory (slot_memory.h), all allocated in ring_new() and nowhere
+ * else. A slot goes round like this:
  *
  *   FREE -> FILLING -> READY -> COPYING -> COPIED -> BUSY -> FREE
  *
@@ -43,10 +44,11 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_COPYING, SLOT_COPIED
 struct slot {
     size_t number; /* 0..K-1, constant */
     /* The memory; constant. */
-    int64_t *ids;                  /* [B], host */
-    double *labels;                /* [B], host */
-    void *host;                    /* [B, row_bytes], pinned */
-    void *device;                  /* [B, device_row_bytes]; the same as `host` when those are 0 */
+    int64_t *ids;   /* [B], host */
+    double *labels; /* [B], host */
+    void *host;     /* [B, row_bytes], pinned */
+    void *device; /* its target, [B, device_row_bytes], while COPYING, COPIED and BUSY; `host` when
+                   * those are 0 */
     struct device_event *copied;   /* set behind the copy to the device */
     struct device_event *released; /* set behind the caller's work with the batch */
     /* What the batch is; the state's owner writes it. */
@@ -64,6 +66,7 @@ struct ring_shape {
     size_t rows;             /* B */
     size_t row_bytes;        /* of a row as it is fetched */
     size_t device_row_bytes; /* of a row on the device; 0: the host memory is used (CPU only) */
+    size_t targets;          /* batches on the device at a time, on a CPU; 0: K */
 };
 
 struct ring;
@@ -78,16 +81,16 @@ void ring_free(struct ring *ring);
 enum error ring_take_free(struct ring *ring, struct slot **ret_slot) MUST_CHECK;
 /* FILLING -> READY, as number `sequence`. */
 void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence);
-/* READY -> COPYING. Waits for number `sequence`; at or beyond the end, returns the end's error with
- * its message. */
+/* READY -> COPYING. Waits for number `sequence` and for a target; at or beyond the end, returns the
+ * end's error with its message. */
 enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
 /* COPYING -> COPIED. */
 void ring_copied(struct ring *ring, struct slot *slot);
 #define RING_NOT_YET "not-yet"
 /* COPIED -> BUSY. Waits for number `sequence` until `deadline_ns` (clock.h), then ERROR_TIMEOUT of
  * the kind RING_NOT_YET; at or beyond the end as ring_take_ready(). A wait of many seconds is
- * logged, with the stage that it waits for. ERROR_USAGE when all slots are BUSY: waiting might
- * never end. */
+ * logged, with the stage that it waits for. ERROR_USAGE when as many batches are BUSY as can be:
+ * waiting might never end. */
 enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
                             struct slot **ret_slot) MUST_CHECK;
 /* The wait of ring_take_copied(), or the next one to come, ends with ERROR_CANCELLED. */
@@ -106,5 +109,7 @@ void ring_end(struct ring *ring, int64_t sequence, const struct error_report *re
 void ring_stop(struct ring *ring);
 
 struct slot *ring_slot(struct ring *ring, size_t number);
+/* So many batches can be BUSY at a time. */
+size_t ring_targets(const struct ring *ring);
 
 #endif

@@ -302,12 +302,13 @@ def python_with(module):
 
 
 class Peer:
-    """A program of a peer in a Python of its own: it prints a line when its imports are done, which are not measured;
+    """A program of a peer, or ours, in a Python of its own: it prints a line when its imports are done, which are not measured;
     then each line of JSON that it reads is a question, and it prints an answer."""
 
-    def __init__(self, python, script):
+    def __init__(self, python, script, **environment):
         self.process = start([python, Path(__file__).with_name(script)], stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+                             stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "PYTHONWARNINGS": "ignore", **environment})
         self.process.stdout.readline()
 
     def ask(self, **question):

@@ -8,6 +8,8 @@ reading all rows where they are kept in memory. The files are in the page cache,
 """
 import itertools
 import json
+import os
+import subprocess
 
 import bench
 from bench import Sample
@@ -78,6 +80,29 @@ class Feed:
         return Sample(first["rows_per_s"]), Sample(sum(epoch["rows"] for epoch in later) / seconds, 1e6 * spent / rows)
 
 
+class Package:
+    """Ours, from Python: a Loader's epochs, of a sampler whose processor time counts as well."""
+
+    def __init__(self, peer, sampler, uri, **options):
+        self.peer, self.sampler, self.question = peer, sampler, {"sampler": sampler.url, "store": uri, **options}
+
+    def measure(self):
+        before = bench.cpu_seconds(self.sampler.pid)
+        found, spent = self.peer.ask(**self.question, seconds=SECONDS)
+        spent += bench.cpu_seconds(self.sampler.pid) - before
+        return Sample(found["first"]), Sample(found["later"], 1e6 * spent / found["rows"])
+
+
+def python_package():
+    """A program with the package of this tree, built for the Python that has NumPy."""
+    folder, python = bench.CACHE / "python", bench.python_with("numpy")
+    folder.mkdir(parents=True, exist_ok=True)
+    bench.measured([python, "setup.py", "-q", "build", "--build-base", folder / "base", "--build-lib", folder / "lib"],
+                   cwd=bench.ROOT / "loader" / "python", env={**os.environ, "TOMBOLA_BUILD": os.fspath(bench.BUILD)},
+                   stderr=subprocess.DEVNULL)
+    return bench.Peer(python, "loader_epoch.py", PYTHONPATH=os.fspath(folder / "lib"))
+
+
 def compete(rows, ours, tried):
     """Lines of three tables: first and later epochs of ours and of the peer's two best variants, measured in turn; and
     each of its variants, measured once."""
@@ -90,7 +115,7 @@ def compete(rows, ours, tried):
             [[rows, name, sample.value, sample.cpu_us] for name, sample in heats.items()])
 
 
-def groups(sampler, csv, database):
+def groups(sampler, package, csv, database):
     """What competes with what: the rows, ours by name, the peer's kinds, their file."""
     fetched, kept = ["numpy_batch"], ["numpy_u8", "numpy_f32"]
     if bench.python_with("torch"):
@@ -101,18 +126,22 @@ def groups(sampler, csv, database):
                             ("CSV, fetched", f"csv:{csv}?label=0&header=no", csv)):
         yield rows, {f"Tombola, fetchers {number}": Feed(sampler, uri, "--fetchers", number)
                      for number in (1, 2)}, fetched, path
+    uri = f"sqlite:{database}"
     yield "SQLite, kept in memory", {
-        "Tombola, bytes": Feed(sampler, f"sqlite:{database}", *in_memory),
-        "Tombola, bytes, by draws": Feed(sampler, f"sqlite:{database}", *in_memory, "--draws-ahead", 4),
+        "Tombola, bytes": Feed(sampler, uri, *in_memory),
+        "Tombola, bytes, by draws": Feed(sampler, uri, *in_memory, "--draws-ahead", 4),
+        "Tombola, bytes, Python": Package(package, sampler, uri, pull="index"),
+        "Tombola, bytes, Python, by lease": Package(package, sampler, uri),
     }, kept, database
 
 
 def measure():
     csv, database = bench.demo_data(ROWS)
     peer = bench.Peer(bench.python_with("torch") or bench.python_with("numpy"), "peer_loader.py")
+    package = python_package()
     tables = []
     with bench.Sampler("--store", f"sqlite:{database}", "--seed", "1") as sampler:
-        for rows, ours, kinds, path in groups(sampler, csv, database):
+        for rows, ours, kinds, path in groups(sampler, package, csv, database):
             tables.append(compete(rows, ours, list(variants(peer, kinds, path))))
         worker = Feed(sampler, f"sqlite:{database}", "--cache-bytes", CACHE_BYTES, "--work-us", STEP_US)
         worker.measure()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/feed/ring. */
+/* Covers loader/feed/ring, loader/feed/slot_memory. */
 #include "tests/unit/fake_device.h"
 
 #include <signal.h>
@@ -14,13 +14,18 @@
 
 static struct device *cpu;
 
-static struct ring *make_ring(size_t slots)
+static struct ring *make_ring_of(size_t slots, size_t targets)
 {
     struct ring_shape shape = {
-        .slots = slots, .rows = ROWS, .row_bytes = 8, .device_row_bytes = 32};
+        .slots = slots, .rows = ROWS, .row_bytes = 8, .device_row_bytes = 32, .targets = targets};
     struct ring *ring;
     assert_ok(ring_new(&shape, cpu, &ring));
     return ring;
+}
+
+static struct ring *make_ring(size_t slots)
+{
+    return make_ring_of(slots, 0);
 }
 
 /* ---- one thread --------------------------------------------------------- */
@@ -142,6 +147,61 @@ static void test_order_is_by_number(void **state)
     ring_put(ring, slots[0]);
     assert_ok(ring_take_free(ring, &none)); /* no wait */
     assert_ok(ring_take_free(ring, &none));
+    ring_free(ring);
+}
+
+struct copying {
+    struct ring *ring;
+    int64_t count;
+};
+
+static void *copy_several(void *context)
+{
+    const struct copying *copying = context;
+    for (int64_t i = 0; i < copying->count; i++)
+        copy(copying->ring, i);
+    return NULL;
+}
+
+static void test_fewer_targets_than_slots(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring_of(5, 2);
+    struct copying copying = {.ring = ring, .count = 4};
+    struct slot *slots[4];
+    pthread_t copier;
+    assert_int_equal(ring_targets(ring), 2);
+    for (int64_t i = 0; i < 5; i++)
+        fill(ring, i); /* all slots, although two can be copied */
+    assert_int_equal(pthread_create(&copier, NULL, copy_several, &copying), 0);
+    assert_ok(ring_take_copied(ring, 0, INT64_MAX, &slots[0]));
+    assert_ok(ring_take_copied(ring, 1, INT64_MAX, &slots[1]));
+    assert_ptr_not_equal(slots[0]->device, slots[1]->device);
+    assert_fails(ring_take_copied(ring, 2, INT64_MAX, &slots[2]), ERROR_USAGE, "all 2 batches");
+    const void *used = slots[1]->device;
+    ring_put(ring, slots[1]);
+    assert_ok(ring_take_copied(ring, 2, INT64_MAX, &slots[2])); /* the copier is woken */
+    assert_ptr_equal(slots[2]->device, used);                   /* what the cache still has */
+    ring_put(ring, slots[0]);
+    ring_put(ring, slots[2]);
+    assert_ok(ring_take_copied(ring, 3, INT64_MAX, &slots[3]));
+    assert_int_equal(pthread_join(copier, NULL), 0);
+    ring_free(ring);
+    ring = make_ring_of(2, 5);
+    assert_int_equal(ring_targets(ring), 2);
+    ring_free(ring);
+}
+
+/* What is kept by a GPU is read after its batch was put back: targets stay with their slots. */
+static void test_a_gpu_has_a_target_for_each_slot(void **state)
+{
+    (void)state;
+    struct ring_shape shape = {
+        .slots = 3, .rows = ROWS, .row_bytes = 8, .device_row_bytes = 32, .targets = 2};
+    struct ring *ring;
+    assert_ok(ring_new(&shape, &fake_device, &ring));
+    assert_int_equal(ring_targets(ring), 3);
+    assert_ptr_not_equal(ring_slot(ring, 0)->device, ring_slot(ring, 1)->device);
     ring_free(ring);
 }
 
@@ -371,9 +431,9 @@ static void *copy_many(void *context)
     return NULL;
 }
 
-static void run_crowd(size_t slots, size_t fillers, size_t held)
+static void run_crowd(size_t slots, size_t targets, size_t fillers, size_t held)
 {
-    struct crowd crowd = {.ring = make_ring(slots)};
+    struct crowd crowd = {.ring = make_ring_of(slots, targets)};
     pthread_t threads[16], copier;
     struct slot *out[8] = {NULL};
     struct slot *slot;
@@ -385,8 +445,10 @@ static void run_crowd(size_t slots, size_t fillers, size_t held)
         size_t place = (size_t)sequence % held;
         assert_int_equal(slot->sequence, sequence);
         assert_int_equal(*(int64_t *)slot->device, sequence * 3 + 1);
-        if (out[place])
+        if (out[place]) { /* nobody else wrote there meanwhile */
+            assert_int_equal(*(int64_t *)out[place]->device, out[place]->sequence * 3 + 1);
             ring_put(crowd.ring, out[place]);
+        }
         out[place] = slot;
         sequence++;
     }
@@ -401,11 +463,13 @@ static void run_crowd(size_t slots, size_t fillers, size_t held)
 static void test_many_threads(void **state)
 {
     (void)state;
-    run_crowd(2, 1, 1);
-    run_crowd(3, 1, 2); /* the caller holds two of three */
-    run_crowd(4, 7, 3);
-    run_crowd(8, 3, 2);
-    run_crowd(64, 16, 2);
+    run_crowd(2, 0, 1, 1);
+    run_crowd(3, 0, 1, 2); /* the caller holds two of three */
+    run_crowd(4, 0, 7, 3);
+    run_crowd(8, 0, 3, 2);
+    run_crowd(64, 0, 16, 2);
+    run_crowd(64, 4, 3, 3);
+    run_crowd(8, 2, 2, 1);
 }
 
 struct waiter {
@@ -468,6 +532,8 @@ int main(void)
         cmocka_unit_test(test_too_much_memory),
         cmocka_unit_test(test_a_gpu_may_have_more_memory),
         cmocka_unit_test(test_order_is_by_number),
+        cmocka_unit_test(test_fewer_targets_than_slots),
+        cmocka_unit_test(test_a_gpu_has_a_target_for_each_slot),
         cmocka_unit_test(test_what_lies_before_the_end_is_delivered),
         cmocka_unit_test(test_stop_ends_everything),
         cmocka_unit_test(test_a_wait_for_a_batch_ends_in_time_and_when_interrupted),

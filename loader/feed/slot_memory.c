@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "loader/feed/slot_memory.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/log.h"
+#include "common/machine.h"
+
+#define ALIGNMENT_BYTES ((size_t)4096)
+
+struct slot_memory {
+    struct device *device;
+    struct ring_shape shape; /* targets filled in */
+    struct slot *slots;
+    void *host;   /* owned; of all slots in one piece: few pages, pinned at once */
+    void *memory; /* owned; the targets; NULL: a slot's target is its host memory */
+    void **free;  /* [targets], a stack of those that no slot has; NULL: each slot keeps its own */
+    size_t free_count;
+};
+
+/* One part of a piece for all; as aligned as pages are. */
+static size_t part_bytes(size_t rows, size_t row_bytes)
+{
+    return (rows * row_bytes / ALIGNMENT_BYTES + 1) * ALIGNMENT_BYTES;
+}
+
+static void *part(void *memory, size_t number, size_t rows, size_t row_bytes)
+{
+    return (uint8_t *)memory + number * part_bytes(rows, row_bytes);
+}
+
+/* A machine that promises more memory than it has ends the program when it is touched; what cannot
+ * fit at all is refused before. */
+static enum error check_size(const struct ring_shape *shape, const struct device *device)
+{
+    size_t row = sizeof(int64_t) + sizeof(double), total = SIZE_MAX, targets = 0;
+    struct machine machine;
+    machine_look(&machine);
+    bool over = __builtin_add_overflow(row, shape->row_bytes, &row);
+    over |= __builtin_mul_overflow(row, shape->slots, &total);
+    if (device->kind == DEVICE_CPU)
+        over |= __builtin_mul_overflow(shape->targets, shape->device_row_bytes, &targets);
+    over |= __builtin_add_overflow(total, targets, &total);
+    over |= __builtin_mul_overflow(total, shape->rows, &total);
+    if (!over && (machine.memory_bytes == 0 || total <= machine.memory_bytes))
+        return OK;
+    return error_set(ERROR_MEMORY,
+                     "%zu slots of %zu rows of %zu bytes need more memory than the %.1f GiB of "
+                     "this machine or container; smaller batches or fewer slots do not",
+                     shape->slots, shape->rows, row + shape->device_row_bytes,
+                     (double)machine.memory_bytes / (1 << 30));
+}
+
+static enum error make_targets(struct slot_memory *memory)
+{
+    const struct ring_shape *shape = &memory->shape;
+    enum error error = device_memory_new(
+        memory->device, shape->targets * part_bytes(shape->rows, shape->device_row_bytes),
+        &memory->memory);
+    if (error || shape->targets == shape->slots)
+        return error;
+    memory->free = array_new(shape->targets, sizeof(*memory->free), "the targets of a ring");
+    if (!memory->free)
+        return ERROR_MEMORY;
+    while (memory->free_count < shape->targets) {
+        size_t number = memory->free_count++;
+        memory->free[number] = part(memory->memory, number, shape->rows, shape->device_row_bytes);
+    }
+    return OK;
+}
+
+static enum error slot_init(struct slot_memory *memory, struct slot *slot)
+{
+    const struct ring_shape *shape = &memory->shape;
+    struct device *device = memory->device;
+    void *ids = NULL, *labels = NULL;
+    enum error error = device_host_new(device, shape->rows * sizeof(*slot->ids), &ids);
+    if (!error)
+        error = device_host_new(device, shape->rows * sizeof(*slot->labels), &labels);
+    slot->ids = ids;
+    slot->labels = labels;
+    slot->host = part(memory->host, slot->number, shape->rows, shape->row_bytes);
+    if (!memory->memory)
+        slot->device = slot->host;
+    else if (!memory->free)
+        slot->device = part(memory->memory, slot->number, shape->rows, shape->device_row_bytes);
+    if (!error)
+        error = device_event_new(device, &slot->copied);
+    if (!error)
+        error = device_event_new(device, &slot->released);
+    return error;
+}
+
+static enum error memory_init(struct slot_memory *memory)
+{
+    const struct ring_shape *shape = &memory->shape;
+    enum error error = device_host_new(
+        memory->device, shape->slots * part_bytes(shape->rows, shape->row_bytes), &memory->host);
+    if (!error && shape->device_row_bytes > 0)
+        error = make_targets(memory);
+    for (size_t i = 0; !error && i < shape->slots; i++) {
+        memory->slots[i].number = i;
+        error = slot_init(memory, &memory->slots[i]);
+    }
+    return error;
+}
+
+enum error slot_memory_new(const struct ring_shape *shape, struct device *device,
+                           struct slot *slots, struct slot_memory **ret_memory)
+{
+    bool shares = device->kind == DEVICE_CPU && shape->device_row_bytes > 0;
+    struct ring_shape whole = *shape;
+    if (!shares || whole.targets == 0 || whole.targets > whole.slots)
+        whole.targets = whole.slots;
+    enum error error = check_size(&whole, device);
+    if (error)
+        return error;
+    struct slot_memory *memory = array_new(1, sizeof(*memory), "the memory of a ring");
+    if (!memory)
+        return ERROR_MEMORY;
+    *memory = (struct slot_memory){.device = device, .shape = whole, .slots = slots};
+    error = memory_init(memory);
+    if (error) {
+        slot_memory_free(memory);
+        return error_prefix(error, "%zu slots of %zu rows: ", whole.slots, whole.rows);
+    }
+    *ret_memory = memory;
+    return OK;
+}
+
+static void slot_release(const struct slot_memory *memory, struct slot *slot)
+{
+    struct device *device = memory->device;
+    if (slot->released && device_event_wait(device, slot->released))
+        log_warning("%s", error_message()); /* the caller's work with it is not done */
+    device_host_free(device, slot->ids);
+    device_host_free(device, slot->labels);
+    device_event_free(device, slot->copied);
+    device_event_free(device, slot->released);
+}
+
+void slot_memory_free(struct slot_memory *memory)
+{
+    if (!memory)
+        return;
+    for (size_t i = 0; i < memory->shape.slots; i++)
+        slot_release(memory, &memory->slots[i]);
+    device_memory_free(memory->device, memory->memory);
+    device_host_free(memory->device, memory->host);
+    free(memory->free);
+    free(memory);
+}
+
+size_t slot_memory_targets(const struct slot_memory *memory)
+{
+    return memory->shape.targets;
+}
+
+size_t slot_memory_free_targets(const struct slot_memory *memory)
+{
+    return memory->free ? memory->free_count : memory->shape.targets;
+}
+
+void slot_memory_bind(struct slot_memory *memory, struct slot *slot)
+{
+    if (!memory->free)
+        return;
+    assert(memory->free_count > 0);
+    slot->device = memory->free[--memory->free_count];
+}
+
+void slot_memory_unbind(struct slot_memory *memory, struct slot *slot)
+{
+    if (!memory->free)
+        return;
+    assert(memory->free_count < memory->shape.targets);
+    memory->free[memory->free_count++] = slot->device;
+    slot->device = NULL;
+}
