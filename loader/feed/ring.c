@@ -181,9 +181,10 @@ void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence)
     assert(slot->rows <= ring->shape.rows);
     slot->sequence = sequence;
     slot_move(ring, slot, SLOT_FILLING, SLOT_READY);
-    if (ring->wanted_filled == sequence)
+    bool is_wanted = ring->wanted_filled == sequence;
+    pthread_mutex_unlock(&ring->lock); /* whoever is woken does not wait for it again */
+    if (is_wanted)
         pthread_cond_signal(&ring->filled);
-    pthread_mutex_unlock(&ring->lock);
 }
 
 /* Can number `sequence` still come? */
@@ -224,9 +225,10 @@ void ring_copied(struct ring *ring, struct slot *slot)
 {
     pthread_mutex_lock(&ring->lock);
     slot_move(ring, slot, SLOT_COPYING, SLOT_COPIED);
-    if (ring->wanted_copied == slot->sequence)
-        pthread_cond_signal(&ring->copied);
+    bool is_wanted = ring->wanted_copied == slot->sequence;
     pthread_mutex_unlock(&ring->lock);
+    if (is_wanted)
+        pthread_cond_signal(&ring->copied);
 }
 
 /* ---- the caller --------------------------------------------------------- */
@@ -333,11 +335,14 @@ void ring_put(struct ring *ring, struct slot *slot)
     pthread_mutex_lock(&ring->lock);
     slot_move(ring, slot, SLOT_BUSY, SLOT_FREE);
     slot_memory_unbind(ring->memory, slot);
-    if (ring->free_waiters > 0 && ring->counts[SLOT_FREE] >= ring->wake_free_at)
-        pthread_cond_broadcast(&ring->freed);
-    if (ring->target_waiters > 0 && slot_memory_free_targets(ring->memory) >= ring->wake_target_at)
-        pthread_cond_broadcast(&ring->filled);
+    bool may_fill = ring->free_waiters > 0 && ring->counts[SLOT_FREE] >= ring->wake_free_at;
+    bool may_copy =
+        ring->target_waiters > 0 && slot_memory_free_targets(ring->memory) >= ring->wake_target_at;
     pthread_mutex_unlock(&ring->lock);
+    if (may_fill)
+        pthread_cond_broadcast(&ring->freed);
+    if (may_copy)
+        pthread_cond_broadcast(&ring->filled);
 }
 
 /* ---- the end ------------------------------------------------------------ */
