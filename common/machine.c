@@ -39,6 +39,39 @@ static void lower_memory(struct machine *machine, const char *folder, const char
         machine->memory_bytes = numbers[0];
 }
 
+/* The number that stands behind `key` in a file of lines "key number"; false: it has none. */
+static bool read_key(const char *folder, const char *name, const char *key, uint64_t *ret_number)
+{
+    char path[3 * PATH_BYTES], line[PATH_BYTES];
+    size_t length = strlen(key);
+    bool found = false;
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof(line), file)) {
+        found = strncmp(line, key, length) == 0 && line[length] == ' ';
+        if (found)
+            *ret_number = strtoull(line + length, NULL, 10);
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* What a group with a limit leaves; its files that nobody uses now are given back at need. */
+static void lower_free(struct machine *machine, const char *folder, const char *limit,
+                       const char *used, const char *given_back)
+{
+    uint64_t most[2], now[2], back = 0;
+    if (read_numbers(folder, limit, most) == 0 || most[0] == 0 ||
+        read_numbers(folder, used, now) == 0)
+        return;
+    (void)read_key(folder, "memory.stat", given_back, &back);
+    now[0] -= back < now[0] ? back : now[0];
+    uint64_t left = most[0] > now[0] ? most[0] - now[0] : 1;
+    if (left < machine->free_bytes || machine->free_bytes == 0)
+        machine->free_bytes = left;
+}
+
 static void lower_processors(struct machine *machine, uint64_t quota, uint64_t period)
 {
     if (quota == 0 || period == 0 || quota / period >= machine->processors)
@@ -52,6 +85,9 @@ static void heed_group(struct machine *machine, const char *folder)
     uint64_t quota[2], period[2];
     lower_memory(machine, folder, "memory.max");
     lower_memory(machine, folder, "memory.limit_in_bytes");
+    lower_free(machine, folder, "memory.max", "memory.current", "inactive_file");
+    lower_free(machine, folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
+               "total_inactive_file");
     if (read_numbers(folder, "cpu.max", quota) == 2)
         lower_processors(machine, quota[0], quota[1]);
     if (read_numbers(folder, "cpu.cfs_quota_us", quota) == 1 &&
@@ -99,6 +135,9 @@ void machine_look_below(const char *root, struct machine *ret_machine)
         machine.processors = (unsigned)CPU_COUNT(&processors);
     if (pages > 0 && page_bytes > 0)
         machine.memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
+    snprintf(line, sizeof(line), "%s/proc", root);
+    if (read_key(line, "meminfo", "MemAvailable:", &machine.free_bytes))
+        machine.free_bytes *= 1024;
     snprintf(line, sizeof(line), "%s/proc/self/cgroup", root);
     FILE *groups = fopen(line, "re");
     while (groups && fgets(line, sizeof(line), groups))

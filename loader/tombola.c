@@ -12,6 +12,7 @@
 
 #include "common/array.h"
 #include "common/log.h"
+#include "common/machine.h"
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/rank_state.h"
@@ -167,9 +168,27 @@ static enum error copy_options(const struct tombola_options *given, struct tombo
     return check_options(options);
 }
 
+struct cache {
+    size_t bytes, reserve_bytes;
+};
+
+/* By default half of what is free, and other programs that fill theirs meanwhile leave a quarter. */
+static struct cache choose_cache(size_t bytes)
+{
+    struct machine machine;
+    if (bytes == TOMBOLA_NO_CACHE)
+        return (struct cache){.bytes = 0};
+    if (bytes > 0)
+        return (struct cache){.bytes = bytes};
+    machine_look(&machine);
+    return (struct cache){.bytes = (size_t)(machine.free_bytes / 2),
+                          .reserve_bytes = (size_t)(machine.free_bytes / 4)};
+}
+
 static enum error open_parts(struct tombola_feed *feed, const struct tombola_options *options)
 {
-    enum error error = store_open_cached(options->store_uri, options->cache_bytes, &feed->store);
+    struct cache cache = choose_cache(options->cache_bytes);
+    enum error error = store_open_cached(options->store_uri, cache.bytes, &feed->store);
     if (!error)
         error = device_open(options->device, &feed->device);
     if (!error)
@@ -208,7 +227,8 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
                                  .batch_rows = batch_rows,
                                  .slots = options->slots,
                                  .fetchers = options->fetchers,
-                                 .cache_bytes = options->cache_bytes,
+                                 .cache_bytes = cache.bytes,
+                                 .reserve_bytes = cache.reserve_bytes,
                                  .bad_rows = (enum bad_rows)options->bad_rows,
                                  .expand = feed->expand,
                                  .scale = options->scale != 0 ? options->scale : 1.0f / 255,

@@ -119,6 +119,8 @@ enum tombola_label_kind {
     TOMBOLA_LABEL_TEXT = 3 /* numbers into label_texts */
 };
 
+#define TOMBOLA_NO_CACHE SIZE_MAX
+
 /* Zero is the default of every member but the first three. Texts are copied. */
 struct tombola_options {
     size_t struct_bytes;     /* sizeof(struct tombola_options) */
@@ -136,8 +138,10 @@ struct tombola_options {
     size_t slots; /* as many batches may be out; 0: 8, or up to 64 for batches by index, of which,
                    * where bytes become floats on a CPU, as many may be out as stay in its cache, 4
                    * at least; 3 to 8 of large batches, as many as take 256 MiB */
-    size_t fetchers;     /* threads that fetch; 0: 1 */
-    size_t cache_bytes;  /* memory for rows that were fetched before; 0: none */
+    size_t fetchers;    /* threads that fetch; 0: 1 */
+    size_t cache_bytes; /* memory for rows: all, or as many as fit, are read into it while the first
+                         * batches come; 0: half of what is free on the machine or in the container,
+                         * less where that gets scarce; TOMBOLA_NO_CACHE: none */
     int64_t patience_ms; /* give up when the sampler has not answered for this long; 0: a minute;
                           * < 0: never */
     int trust_labels;    /* 1: the store's labels are not compared with those the sampler says */

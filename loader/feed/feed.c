@@ -185,11 +185,8 @@ static bool expands(const struct feed *feed)
     return feed->options.expand && store_info(feed->options.store)->element == ELEMENT_U8;
 }
 
-/* A cache that would not fit is no reason not to train. */
 static enum error make_cache(struct feed *feed)
 {
-    const struct store_info *info = store_info(feed->options.store);
-    uint64_t wanted = row_cache_bytes(info);
     size_t limit = feed->options.cache_bytes;
     struct machine machine;
     if (limit == 0)
@@ -197,13 +194,7 @@ static enum error make_cache(struct feed *feed)
     machine_look(&machine);
     if (machine.memory_bytes && limit > machine.memory_bytes / 2)
         limit = (size_t)(machine.memory_bytes / 2); /* the other half is for training */
-    if (wanted > limit) {
-        log_info("%s: rows are fetched one by one: all of them take %.1f MB of memory, the limit "
-                 "of the cache is %.1f MB",
-                 info->uri, (double)wanted / 1e6, (double)limit / 1e6);
-        return OK;
-    }
-    return row_cache_open(feed->options.store, limit, &feed->cache);
+    return row_cache_open(feed->options.store, limit, feed->options.reserve_bytes, &feed->cache);
 }
 
 static enum error make_ring(struct feed *feed)
@@ -289,8 +280,8 @@ static void free_all(void *context)
     label_check_free(feed->labels);
     pull_queue_free(feed->queue);
     ring_free(feed->ring);
-    store_close(feed->cache);
     atomic_store(&closing->place, "the store");
+    store_close(feed->cache);
     store_close(feed->options.store);
     device_close(feed->options.device);
     free(feed->batches);

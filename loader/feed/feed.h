@@ -75,7 +75,8 @@ struct feed_options {
                          * at a time; 0: `slots`, or, when those are 0 too, what stays in the
                          * processor's cache, at least 4 */
     size_t fetchers; /* threads, 1 to 64; 0: 1 */
-    size_t cache_bytes; /* all rows in memory if they take no more; 0: never */
+    size_t cache_bytes;   /* memory for rows, all or as many as it holds: row_cache.h; 0: none */
+    size_t reserve_bytes; /* so much stays free on the machine meanwhile */
     enum bad_rows bad_rows;
     bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
     float scale;         /* 1/255 for u8 pixels; applied to u8 only */
@@ -109,8 +110,7 @@ struct feed_stats {
 
 struct feed;
 
-/* Does not wait for the sampler: what is wrong there, feed_next() says. With `cache_bytes` it reads
- * all rows first, if they fit (else they are fetched one by one, said in the log). */
+/* Does not wait for the sampler: what is wrong there, feed_next() says; nor for the cache. */
 enum error feed_open(const struct feed_options *options, struct feed **ret_feed) MUST_CHECK;
 /* The first part of closing: all threads are told to leave, and nobody waits for them. Batches that
  * are out stay valid. */

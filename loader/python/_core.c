@@ -510,7 +510,7 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
                             "trust_labels", "rank",     "world",       "pad",         "state",
                             "worker",       "token",    "authority",   NULL};
     struct tombola_options options = {.struct_bytes = sizeof(options)};
-    Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = 0;
+    Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = -1;
     long long first_index = 0, batches = 0, patience_ms = 0, rank = 0, world = 0;
     if (self->calls) {
         PyErr_SetString(PyExc_TypeError, "a Feed is opened once");
@@ -523,7 +523,7 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
             &fetchers, &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world,
             &options.pad, &options.state, &options.worker, &options.token, &options.authority))
         return -1;
-    if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < 0) {
+    if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1) {
         PyErr_SetString(PyExc_ValueError,
                         "batch_size, slots, fetchers and cache are counts of 0 or more");
         return -1;
@@ -531,7 +531,10 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
     options.batch_rows = (size_t)batch_size;
     options.slots = (size_t)slots;
     options.fetchers = (size_t)fetchers;
-    options.cache_bytes = (size_t)cache_bytes;
+    /* In Python 0 is none, and -1 stands for the default. */
+    options.cache_bytes = cache_bytes > 0    ? (size_t)cache_bytes
+                          : cache_bytes == 0 ? TOMBOLA_NO_CACHE
+                                             : 0;
     options.first_index = first_index;
     options.batches = batches;
     options.patience_ms = patience_ms;

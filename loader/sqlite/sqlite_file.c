@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "loader/sqlite/sqlite_door.h"
+#include "loader/sqlite/sqlite_fork.h"
 #include "loader/sqlite/sqlite_vfs.h"
 
 #define HEADER_BYTES 100 /* https://www.sqlite.org/fileformat.html, 1.3 */
@@ -177,6 +178,7 @@ enum error sqlite_check_values(sqlite3_stmt *statement)
 static enum error open_connection(const char *path, sqlite3 **ret_connection)
 {
     char *name = NULL;
+    sqlite_fork_prepare();
     const char *vfs = sqlite_vfs_name();
     if (!vfs)
         return ERROR_MEMORY;

@@ -5,26 +5,40 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/text.h"
 #include "loader/store/fetch_call.h"
 #include "loader/store/id_index.h"
+#include "loader/store/row_filler.h"
 #include "loader/store/row_slots.h"
 
 #define INDEX_BYTES 19 /* a row, where ids are not consecutive: id_index.h */
 #define AHEAD 8        /* rows that are prefetched */
 #define LINE_BYTES 64
 
+/* Rows are the filler's, or those that the store kept when it was opened. */
 struct row_cache {
     struct store store;  /* first */
     struct store *inner; /* borrowed */
-    struct row_slots slots;
-    struct id_index own_ids;
-    const struct id_index *ids; /* own_ids, or the inner store's */
+    struct row_filler *filler;
+    struct row_slots kept;
+    const struct id_index *kept_ids; /* NULL: there is a filler */
+};
+
+/* Rows that are fetched from the inner store, of one call. */
+struct misses {
+    size_t *at;     /* [capacity], where they belong */
+    int64_t *ids;   /* [capacity] */
+    double *labels; /* [capacity] */
+    enum row_status *status;
+    uint8_t *features; /* [capacity, row_bytes] */
+    size_t count, capacity;
+    bool are_wanted; /* else an id that is not there is nowhere */
 };
 
 struct cache_reader {
     struct reader reader; /* first */
-    struct reader *inner; /* owned; asked for the words about bad rows; NULL without bad rows */
+    struct reader *inner; /* owned; of rows that are not there, and for the words about bad ones;
+                           * NULL: none was needed yet */
+    struct misses misses;
 };
 
 uint64_t row_cache_row_bytes(size_t features, enum element element, bool ids)
@@ -40,85 +54,13 @@ uint64_t row_cache_bytes(const struct store_info *info)
     return __builtin_mul_overflow(rows, each, &bytes) ? UINT64_MAX : bytes;
 }
 
-/* ---- filling ------------------------------------------------------------ */
-
-struct filling {
-    struct row_cache *cache;
-    int64_t *ids; /* owned; NULL: row numbers */
-    int64_t rows;
-};
-
-static enum error fill(void *context, const struct store_block *block)
-{
-    struct filling *filling = context;
-    struct row_cache *cache = filling->cache;
-    enum error error = OK;
-    if ((int64_t)block->rows > cache->store.info.rows - filling->rows)
-        return error_set(ERROR_INPUT, "%s has more than the %lld %s it had when it was opened",
-                         cache->store.info.uri, (long long)cache->store.info.rows,
-                         text_plural(cache->store.info.rows, "row", "rows"));
-    for (size_t i = 0; i < block->rows && !error; i++) {
-        int64_t row = filling->rows++;
-        uint8_t *slot = row_slots_at(&cache->slots, (uint64_t)row);
-        size_t row_bytes = cache->slots.row_bytes;
-        memcpy(slot, &block->label_values[i], sizeof(double));
-        if (row_bytes > 0)
-            memcpy(slot + sizeof(double), (const uint8_t *)block->features + i * row_bytes,
-                   row_bytes);
-        if (filling->ids)
-            filling->ids[row] = block->ids[i];
-        if (block->status && block->status[i] != ROW_OK)
-            error = row_slots_mark_bad(&cache->slots, (uint64_t)row);
-    }
-    return error;
-}
-
-static enum error index_ids(struct row_cache *cache, struct filling *filling)
-{
-    int64_t twice[2];
-    enum error error = id_index_init(&cache->own_ids, filling->ids, filling->rows, twice);
-    if (error == ERROR_CONFLICT)
-        return error_set(ERROR_INPUT, "%s: rows %lld and %lld both have the id %lld",
-                         cache->store.info.uri, (long long)twice[0], (long long)twice[1],
-                         (long long)filling->ids[twice[0]]);
-    if (error)
-        return error;
-    filling->ids = NULL; /* the index has them */
-    cache->ids = &cache->own_ids;
-    return OK;
-}
-
-static enum error fill_all(struct row_cache *cache)
-{
-    const struct store_info *info = &cache->store.info;
-    struct filling filling = {.cache = cache};
-    enum error error =
-        row_slots_map(&cache->slots, info->features, info->element, (uint64_t)info->rows);
-    if (error)
-        return error;
-    if (info->id_column) {
-        filling.ids = array_new((size_t)info->rows, sizeof(int64_t), "the ids of a row cache");
-        if (!filling.ids)
-            return ERROR_MEMORY;
-    }
-    error = store_scan(cache->inner, SCAN_FEATURES | SCAN_BAD_ROWS, fill, &filling);
-    if (!error && filling.rows != info->rows)
-        error =
-            error_set(ERROR_INPUT, "%s gave %lld %s of %lld", info->uri, (long long)filling.rows,
-                      text_plural(filling.rows, "row", "rows"), (long long)info->rows);
-    if (!error)
-        error = index_ids(cache, &filling);
-    free(filling.ids);
-    return error;
-}
-
 /* ---- life --------------------------------------------------------------- */
 
 static void row_cache_close(struct store *store)
 {
     struct row_cache *cache = (struct row_cache *)store;
-    row_slots_release(&cache->slots);
-    id_index_release(&cache->own_ids);
+    row_filler_stop(cache->filler);
+    row_slots_release(&cache->kept);
     free(cache);
 }
 
@@ -126,42 +68,42 @@ static void row_cache_close(struct store *store)
 static bool take_rows(struct row_cache *cache)
 {
     const struct store_ops *ops = cache->inner->ops;
-    return ops->take_rows && ops->take_rows(cache->inner, &cache->slots, &cache->ids);
+    return ops->take_rows && ops->take_rows(cache->inner, &cache->kept, &cache->kept_ids);
 }
 
 static const struct store_ops row_cache_ops;
 
-static enum error check_limit(const struct store_info *info, uint64_t limit_bytes)
+enum error row_cache_open(struct store *inner, uint64_t limit_bytes, uint64_t reserve_bytes,
+                          struct store **ret_cache)
 {
-    uint64_t bytes = row_cache_bytes(info);
-    if (bytes <= limit_bytes && bytes <= PTRDIFF_MAX)
-        return OK;
-    return error_set(ERROR_MEMORY, "a cache of %s needs %.1f MB, the limit is %.1f MB", info->uri,
-                     (double)bytes / 1e6, (double)limit_bytes / 1e6);
-}
-
-enum error row_cache_open(struct store *inner, uint64_t limit_bytes, struct store **ret_cache)
-{
-    enum error error = check_limit(store_info(inner), limit_bytes);
-    if (error)
-        return error;
+    const struct store_info *info = store_info(inner);
+    uint64_t each = row_cache_row_bytes(info->features, info->element, info->id_column != NULL);
+    int64_t room =
+        limit_bytes / each < (uint64_t)info->rows ? (int64_t)(limit_bytes / each) : info->rows;
     struct row_cache *cache = array_new(1, sizeof(*cache), "a row cache");
-    char *uri = strdup(store_info(inner)->uri);
+    char *uri = strdup(info->uri);
     if (!cache || !uri) {
         free(cache);
         free(uri);
         return error_set_memory(sizeof(*cache), "a row cache");
     }
-    cache->store = (struct store){.ops = &row_cache_ops, .info = *store_info(inner)};
+    cache->store = (struct store){.ops = &row_cache_ops, .info = *info};
     cache->store.info.uri = uri;
     cache->inner = inner;
+    enum error error = OK;
     if (!take_rows(cache))
-        error = fill_all(cache);
+        error = row_filler_start(inner, room > 0 ? room : 1, reserve_bytes, &cache->filler);
     if (error)
         store_close(&cache->store);
     else
         *ret_cache = &cache->store;
     return error;
+}
+
+enum error row_cache_wait(struct store *store)
+{
+    const struct row_cache *cache = (const struct row_cache *)store;
+    return cache->filler ? row_filler_wait(cache->filler) : OK;
 }
 
 /* ---- use ---------------------------------------------------------------- */
@@ -172,35 +114,114 @@ static enum error row_cache_scan(struct store *store, enum scan_columns columns,
     return store_scan(((struct row_cache *)store)->inner, columns, sink, context);
 }
 
-static enum error cache_reader_open(struct store *store, struct reader **ret_reader)
+/* ---- what is there ------------------------------------------------------ */
+
+static int64_t find(const struct row_cache *cache, int64_t id)
 {
-    const struct row_cache *cache = (const struct row_cache *)store;
-    struct cache_reader *reader = array_new(1, sizeof(*reader), "a reader of a row cache");
-    if (!reader)
-        return ERROR_MEMORY;
-    enum error error = cache->slots.bad ? reader_open(cache->inner, &reader->inner) : OK;
-    if (error) {
-        free(reader);
-        return error;
-    }
-    *ret_reader = &reader->reader;
-    return OK;
+    return cache->filler ? row_filler_find(cache->filler, id) : id_index_row(cache->kept_ids, id);
 }
+
+static bool has_all(const struct row_cache *cache)
+{
+    return !cache->filler || row_filler_has_all(cache->filler);
+}
+
+static const struct row_slots *slots_of(const struct row_cache *cache)
+{
+    return cache->filler ? row_filler_slots(cache->filler) : &cache->kept;
+}
+
+static bool is_bad(const struct row_cache *cache, int64_t row)
+{
+    return cache->filler ? row_filler_is_bad(cache->filler, row)
+                         : row_slots_is_bad(&cache->kept, (uint64_t)row);
+}
+
+/* ---- readers ------------------------------------------------------------ */
 
 static void cache_reader_close(struct reader *base)
 {
     struct cache_reader *reader = (struct cache_reader *)base;
     reader_close(reader->inner);
+    free(reader->misses.at);
+    free(reader->misses.ids);
+    free(reader->misses.labels);
+    free(reader->misses.status);
+    free(reader->misses.features);
     free(reader);
 }
 
+static enum error cache_reader_open(struct store *store, struct reader **ret_reader)
+{
+    struct cache_reader *reader = array_new(1, sizeof(*reader), "a reader of a row cache");
+    (void)store;
+    if (!reader)
+        return ERROR_MEMORY;
+    *ret_reader = &reader->reader;
+    return OK;
+}
+
+static enum error fetch_inner(struct cache_reader *reader, const int64_t *ids, size_t count,
+                              void *features, size_t stride_bytes, double *labels,
+                              enum row_status *status)
+{
+    const struct row_cache *cache = (const struct row_cache *)reader->reader.store;
+    enum error error = reader->inner ? OK : reader_open(cache->inner, &reader->inner);
+    return error ? error
+                 : reader_fetch(reader->inner, ids, count, features, stride_bytes, labels, status);
+}
+
+/* ---- misses ------------------------------------------------------------- */
+
+static enum error misses_reserve(struct misses *misses, size_t count, size_t row_bytes)
+{
+    static const char what[] = "rows on their way to a row cache's reader";
+    struct misses old = *misses;
+    if (count <= old.capacity)
+        return OK;
+    *misses = (struct misses){.are_wanted = true,
+                              .at = array_new(count, sizeof(*misses->at), what),
+                              .ids = array_new(count, sizeof(*misses->ids), what),
+                              .labels = array_new(count, sizeof(*misses->labels), what),
+                              .status = array_new(count, sizeof(*misses->status), what),
+                              .features = array_new(count, row_bytes, what),
+                              .capacity = count};
+    free(old.at);
+    free(old.ids);
+    free(old.labels);
+    free(old.status);
+    free(old.features);
+    bool is_there =
+        misses->at && misses->ids && misses->labels && misses->status && misses->features;
+    misses->capacity = is_there ? count : 0;
+    return is_there ? OK : ERROR_MEMORY;
+}
+
+/* From the store, to where they belong; its message about the first bad one counts. */
+static enum error fetch_misses(struct cache_reader *reader, struct fetch_call *call)
+{
+    const struct misses *misses = &reader->misses;
+    enum error error = fetch_inner(reader, misses->ids, misses->count, misses->features,
+                                   call->row_bytes, misses->labels, misses->status);
+    for (size_t i = 0; i < misses->count && !error; i++) {
+        if (call->row_bytes > 0)
+            memcpy(fetch_call_slot(call, misses->at[i]), misses->features + i * call->row_bytes,
+                   call->row_bytes);
+        fetch_call_set(call, misses->at[i], misses->status[i], misses->labels[i]);
+    }
+    return error;
+}
+
+/* ---- hits --------------------------------------------------------------- */
+
 static void prefetch(const struct row_cache *cache, int64_t id)
 {
-    int64_t row = id_index_row(cache->ids, id);
+    int64_t row = find(cache, id);
     if (row < 0)
         return;
-    const uint8_t *slot = row_slots_at(&cache->slots, (uint64_t)row);
-    for (size_t at = 0; at < cache->slots.stride; at += LINE_BYTES)
+    const struct row_slots *slots = slots_of(cache);
+    const uint8_t *slot = row_slots_at(slots, (uint64_t)row);
+    for (size_t at = 0; at < slots->stride; at += LINE_BYTES)
         __builtin_prefetch(slot + at, 0, 2); /* into the second cache: it takes more at once */
 }
 
@@ -209,33 +230,51 @@ static enum error refuse_bad(struct cache_reader *reader, struct fetch_call *cal
 {
     double label;
     enum row_status status;
-    enum error error =
-        reader_fetch(reader->inner, &call->ids[index], 1, fetch_call_slot(call, index),
-                     call->stride_bytes, &label, &status);
+    enum error error = fetch_inner(reader, &call->ids[index], 1, fetch_call_slot(call, index),
+                                   call->stride_bytes, &label, &status);
     if (!error)
         fetch_call_set(call, index, ROW_BAD, 0);
     return error;
 }
 
-static enum error take_row(struct cache_reader *reader, struct fetch_call *call, size_t index)
+static enum error take_row(struct cache_reader *reader, struct fetch_call *call, size_t index,
+                           int64_t row)
 {
     const struct row_cache *cache = (const struct row_cache *)reader->reader.store;
-    int64_t row = id_index_row(cache->ids, call->ids[index]);
-    if (row < 0) {
-        error_set(ERROR_INPUT, "%s has no row with the id %lld", cache->store.info.uri,
-                  (long long)call->ids[index]);
-        fetch_call_set(call, index, ROW_MISSING, 0);
-        return OK;
-    }
-    if (row_slots_is_bad(&cache->slots, (uint64_t)row))
+    const struct row_slots *slots = slots_of(cache);
+    if (is_bad(cache, row))
         return refuse_bad(reader, call, index);
-    const uint8_t *slot = row_slots_at(&cache->slots, (uint64_t)row);
+    const uint8_t *slot = row_slots_at(slots, (uint64_t)row);
     double label;
     memcpy(&label, slot, sizeof(label));
-    if (cache->slots.row_bytes > 0)
-        memcpy(fetch_call_slot(call, index), slot + sizeof(label), cache->slots.row_bytes);
+    if (slots->row_bytes > 0)
+        memcpy(fetch_call_slot(call, index), slot + sizeof(label), slots->row_bytes);
     fetch_call_set(call, index, ROW_OK, label);
     return OK;
+}
+
+static void miss(struct cache_reader *reader, struct fetch_call *call, size_t index)
+{
+    const struct row_cache *cache = (const struct row_cache *)reader->reader.store;
+    struct misses *misses = &reader->misses;
+    if (misses->are_wanted) {
+        misses->at[misses->count] = index;
+        misses->ids[misses->count++] = call->ids[index];
+        return;
+    }
+    error_set(ERROR_INPUT, "%s has no row with the id %lld", cache->store.info.uri,
+              (long long)call->ids[index]);
+    fetch_call_set(call, index, ROW_MISSING, 0);
+}
+
+static enum error prepare_misses(struct cache_reader *reader, size_t count, size_t row_bytes)
+{
+    const struct row_cache *cache = (const struct row_cache *)reader->reader.store;
+    enum error error = cache->filler ? row_filler_check(cache->filler) : OK;
+    reader->misses.count = 0;
+    reader->misses.are_wanted = !has_all(cache);
+    return !error && reader->misses.are_wanted ? misses_reserve(&reader->misses, count, row_bytes)
+                                               : error;
 }
 
 static enum error cache_reader_fetch(struct reader *base, const int64_t *ids, size_t count,
@@ -245,13 +284,19 @@ static enum error cache_reader_fetch(struct reader *base, const int64_t *ids, si
     struct cache_reader *reader = (struct cache_reader *)base;
     const struct row_cache *cache = (const struct row_cache *)base->store;
     struct fetch_call call;
-    enum error error = OK;
     fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
+    enum error error = prepare_misses(reader, count, call.row_bytes);
     for (size_t i = 0; i < count && !error; i++) {
         if (i + AHEAD < count)
             prefetch(cache, ids[i + AHEAD]);
-        error = take_row(reader, &call, i);
+        int64_t row = find(cache, ids[i]);
+        if (row < 0)
+            miss(reader, &call, i);
+        else
+            error = take_row(reader, &call, i, row);
     }
+    if (!error && reader->misses.count > 0)
+        error = fetch_misses(reader, &call);
     return error ? error : fetch_call_finish(&call);
 }
 

@@ -50,6 +50,14 @@ void row_slots_trim(struct row_slots *slots, uint64_t rows)
         slots->capacity = rows;
 }
 
+enum error row_slots_reserve_bad(struct row_slots *slots)
+{
+    size_t bytes = (size_t)(slots->capacity / 8) + 1;
+    slots->bad = array_new(bytes, 1, "the bad rows of a store");
+    slots->bad_bytes = slots->bad ? bytes : 0;
+    return slots->bad ? OK : ERROR_MEMORY;
+}
+
 enum error row_slots_mark_bad(struct row_slots *slots, uint64_t row)
 {
     size_t had = slots->bad_bytes;

@@ -38,6 +38,9 @@ static inline uint8_t *row_slots_at(const struct row_slots *slots, uint64_t row)
     return slots->memory + (size_t)row * slots->stride;
 }
 
+/* The map of bad rows for all rows at once: rows may be read while others are marked, if no byte of
+ * the map, which stands for eight, has both. */
+enum error row_slots_reserve_bad(struct row_slots *slots) MUST_CHECK;
 enum error row_slots_mark_bad(struct row_slots *slots, uint64_t row) MUST_CHECK;
 
 static inline bool row_slots_is_bad(const struct row_slots *slots, uint64_t row)

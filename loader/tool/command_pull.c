@@ -173,7 +173,8 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .type = OPTION_INTEGER,
          .target = &pull->cache_bytes,
          .argument = "BYTES",
-         .help = "all rows are read into memory at the start if they take no more; 0: never",
+         .help =
+             "memory for rows, all or as many as fit, filled while the first batches come; 0: none",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "format",

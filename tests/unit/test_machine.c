@@ -63,6 +63,32 @@ static void test_version_2_and_the_groups_above(void **state)
     assert_int_equal(machine.processors, 1);
 }
 
+/* The least that any of them leaves. */
+static void test_free_memory(void **state)
+{
+    (void)state;
+    assert_true(look().free_bytes == 0);
+    put("proc/meminfo", "MemTotal:       4194304 kB\nMemFree:  1 kB\nMemAvailable:   3145728 kB\n");
+    assert_true(look().free_bytes == 3 * GIB);
+    put("proc/self/cgroup", "0::/kube/pod\n");
+    put("sys/fs/cgroup/kube/memory.max", "2147483648\n");
+    put("sys/fs/cgroup/kube/memory.current", "1610612736\n");
+    assert_true(look().free_bytes == GIB / 2);
+    put("sys/fs/cgroup/kube/memory.stat", "anon 5\nactive_file 7\ninactive_file 536870912\n");
+    assert_true(look().free_bytes == GIB);
+    put("sys/fs/cgroup/kube/pod/memory.max", "max\n");
+    put("sys/fs/cgroup/kube/pod/memory.current", "1\n");
+    assert_true(look().free_bytes == GIB);
+    put("sys/fs/cgroup/kube/memory.max", "1024\n"); /* lowered below what is used */
+    assert_true(look().free_bytes == 1);
+    put("sys/fs/cgroup/kube/memory.max", "max\n");
+    put("proc/self/cgroup", "4:memory:/docker\n");
+    put("sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "1073741824\n");
+    put("sys/fs/cgroup/memory/docker/memory.usage_in_bytes", "805306368\n");
+    put("sys/fs/cgroup/memory/docker/memory.stat", "total_inactive_file 268435456\n");
+    assert_true(look().free_bytes == GIB / 2);
+}
+
 static void test_version_1_as_a_container_sees_it(void **state)
 {
     (void)state;
@@ -92,6 +118,7 @@ static void test_files_of_nonsense(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_free_memory, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_without_groups_it_is_the_machine, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_version_2_and_the_groups_above, make_folder,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/store/row_cache. */
+/* Covers loader/store/row_cache, loader/store/row_filler. */
 #include "tests/unit/store_unit.h"
 
 #include <pthread.h>
 
+#include "common/clock.h"
 #include "loader/csv/store_csv.h"
 #include "loader/store/row_cache.h"
 
@@ -36,18 +37,33 @@ static void check_kept(const char *query, uint64_t cache_bytes, bool kept)
         assert_string_equal(a->first_bad_row, b->first_bad_row);
     for (size_t i = 0; i < a->label_text_count; i++)
         assert_string_equal(a->label_texts[i], b->label_texts[i]);
-    assert_ok(row_cache_open(kept_store, UINT64_MAX, &cache));
+    assert_ok(row_cache_open(kept_store, UINT64_MAX, 0, &cache));
     assert_null(((struct csv_store *)kept_store)->fill.slots.memory);
     rows_scan(&rows, plain, SCAN_FEATURES | SCAN_BAD_ROWS);
     check_fetch(cache, &rows, 3);
     check_fetch(kept_store, &rows, 4);
     store_close(cache);
-    assert_ok(row_cache_open(kept_store, UINT64_MAX, &cache)); /* a second one reads the file */
+    assert_ok(row_cache_open(kept_store, UINT64_MAX, 0, &cache)); /* a second one reads the file */
     check_fetch(cache, &rows, 5);
     rows_release(&rows);
     store_close(cache);
     store_close(kept_store);
     store_close(plain);
+}
+
+/* With room for the first rows alone, the last ones, or none but one. */
+static void check_part(struct store *inner, const struct rows *rows)
+{
+    const struct store_info *info = store_info(inner);
+    uint64_t all = row_cache_bytes(info), limits[] = {1, all / 2, all - 1};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        struct store *cache = NULL;
+        assert_ok(row_cache_open(inner, limits[i], 0, &cache));
+        check_fetch(cache, rows, 6 + i);
+        assert_ok(row_cache_wait(cache));
+        check_fetch(cache, rows, 9 + i);
+        store_close(cache);
+    }
 }
 
 static void check_cache(const char *text, const char *query)
@@ -59,10 +75,13 @@ static void check_cache(const char *text, const char *query)
     check_kept(query, row_cache_bytes(store_info(inner)), true);
     check_kept(query, row_cache_bytes(store_info(inner)) - 1, false);
     check_kept(query, 1, false);
-    assert_ok(row_cache_open(inner, UINT64_MAX, &cache));
+    assert_ok(row_cache_open(inner, UINT64_MAX, 0, &cache));
     assert_string_equal(store_info(cache)->uri, store_info(inner)->uri);
     rows_scan(&rows, inner, SCAN_FEATURES | SCAN_BAD_ROWS);
-    check_fetch(cache, &rows, 1);
+    check_fetch(cache, &rows, 1); /* some by the store, some from memory */
+    assert_ok(row_cache_wait(cache));
+    check_fetch(cache, &rows, 2);
+    check_part(inner, &rows);
     rows_release(&rows);
     rows_scan(&rows, cache, SCAN_FEATURES | SCAN_BAD_ROWS); /* its own scan is the inner one's */
     check_fetch(inner, &rows, 2);
@@ -82,32 +101,264 @@ static void test_rows_are_those_of_the_store(void **state)
     check_cache("a\n5\n6\n", "");
 }
 
-static enum error scan_of_two(struct store *store, enum scan_columns columns, store_sink *sink,
-                              void *context)
+/* ---- a store that a test can stop --------------------------------------- */
+
+#define WIDE ((size_t)1 << 20)
+
+struct gated {
+    struct store store; /* first */
+    int64_t gives;      /* rows of its scan */
+    enum error ends;    /* as this */
+    size_t fetched;     /* rows, by id */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t open, passed; /* so many rows may pass, and have */
+};
+
+static void fill_row(uint8_t *features, const struct store_info *info, int64_t row)
 {
-    static const double labels[] = {1, 2};
-    static const uint8_t features[] = {3, 4};
-    (void)store;
+    memset(features, (int)(row % 251), info->features);
+}
+
+/* Eight rows a block. */
+static enum error gated_scan(struct store *store, enum scan_columns columns, store_sink *sink,
+                             void *context)
+{
+    struct gated *gated = (struct gated *)store;
+    uint8_t *features = malloc(8 * store->info.features);
+    enum error error = OK;
     (void)columns;
-    return sink(context,
-                &(struct store_block){.rows = 2, .label_values = labels, .features = features});
+    for (int64_t row = 0; row < gated->gives && !error; row += 8) {
+        double values[8];
+        int64_t ids[8], rows = gated->gives - row < 8 ? gated->gives - row : 8;
+        for (int64_t i = 0; i < rows; i++) {
+            fill_row(features + (size_t)i * store->info.features, &store->info, row + i);
+            values[i] = (double)(row + i);
+            ids[i] = 5 + 3 * (row + i);
+        }
+        pthread_mutex_lock(&gated->lock);
+        while (gated->open < row + rows)
+            pthread_cond_wait(&gated->changed, &gated->lock);
+        pthread_mutex_unlock(&gated->lock);
+        error = sink(context, &(struct store_block){.first_row = row,
+                                                    .rows = (size_t)rows,
+                                                    .ids = ids,
+                                                    .label_values = values,
+                                                    .features = features});
+        pthread_mutex_lock(&gated->lock);
+        gated->passed = row + rows;
+        pthread_cond_broadcast(&gated->changed);
+        pthread_mutex_unlock(&gated->lock);
+    }
+    free(features);
+    if (!error && gated->ends)
+        error = error_set(gated->ends, "the scan of a test ends so");
+    return error;
+}
+
+static enum error gated_reader_open(struct store *store, struct reader **ret_reader)
+{
+    *ret_reader = calloc(1, sizeof(**ret_reader));
+    (*ret_reader)->store = store;
+    return OK;
+}
+
+static void gated_reader_close(struct reader *reader)
+{
+    free(reader);
+}
+
+static enum error gated_fetch(struct reader *reader, const int64_t *ids, size_t count,
+                              void *features, size_t stride_bytes, double *labels,
+                              enum row_status *status)
+{
+    struct gated *gated = (struct gated *)reader->store;
+    bool has_ids = gated->store.info.id_column != NULL;
+    for (size_t i = 0; i < count; i++) {
+        int64_t row = has_ids ? (ids[i] - 5) / 3 : ids[i];
+        fill_row((uint8_t *)features + i * stride_bytes, &gated->store.info, row);
+        labels[i] = (double)row;
+        status[i] = ROW_OK;
+    }
+    gated->fetched += count;
+    return OK;
+}
+
+static const struct store_ops gated_ops = {.scheme = "gated",
+                                           .scan = gated_scan,
+                                           .reader_open = gated_reader_open,
+                                           .reader_close = gated_reader_close,
+                                           .fetch = gated_fetch};
+
+static void gated_init(struct gated *gated, int64_t rows, size_t features, const char *id_column)
+{
+    static char uri[] = "gated:";
+    *gated = (struct gated){.store = {.ops = &gated_ops,
+                                      .info = {.uri = uri,
+                                               .rows = rows,
+                                               .features = features,
+                                               .id_column = id_column,
+                                               .element = ELEMENT_U8}},
+                            .gives = rows};
+    pthread_mutex_init(&gated->lock, NULL);
+    pthread_cond_init(&gated->changed, NULL);
+}
+
+/* Lets so many rows pass, and waits until they have. */
+static void let(struct gated *gated, int64_t rows)
+{
+    pthread_mutex_lock(&gated->lock);
+    gated->open = rows;
+    pthread_cond_broadcast(&gated->changed);
+    while (gated->passed < (rows < gated->gives ? rows : gated->gives))
+        pthread_cond_wait(&gated->changed, &gated->lock);
+    pthread_mutex_unlock(&gated->lock);
+}
+
+/* All rows are right; of how many the store was asked. */
+static size_t fetch_all(struct gated *gated, struct store *cache)
+{
+    const struct store_info *info = &gated->store.info;
+    size_t rows = (size_t)info->rows, before = gated->fetched;
+    struct reader *reader = NULL;
+    uint8_t *features = malloc(rows * info->features), *right = malloc(info->features);
+    int64_t *ids = malloc(rows * sizeof(*ids));
+    double *labels = malloc(rows * sizeof(*labels));
+    enum row_status *status = malloc(rows * sizeof(*status));
+    for (size_t i = 0; i < rows; i++) {
+        int64_t row = (int64_t)((i * 7 + 3) % rows);
+        ids[i] = info->id_column ? 5 + 3 * row : row;
+    }
+    assert_ok(reader_open(cache, &reader));
+    assert_ok(reader_fetch(reader, ids, rows, features, info->features, labels, status));
+    for (size_t i = 0; i < rows; i++) {
+        int64_t row = (int64_t)((i * 7 + 3) % rows);
+        fill_row(right, info, row);
+        assert_int_equal(status[i], ROW_OK);
+        assert_true(labels[i] == (double)row);
+        assert_memory_equal(features + i * info->features, right, info->features);
+    }
+    reader_close(reader);
+    free(features);
+    free(right);
+    free(ids);
+    free(labels);
+    free(status);
+    return gated->fetched - before;
+}
+
+static void test_rows_come_while_it_fills(void **state)
+{
+    struct gated gated;
+    struct store *cache = NULL;
+    (void)state;
+    gated_init(&gated, 100, 3, NULL);
+    assert_ok(row_cache_open(&gated.store, UINT64_MAX, 0, &cache));
+    assert_int_equal(fetch_all(&gated, cache), 100);
+    let(&gated, 40);
+    assert_int_equal(fetch_all(&gated, cache), 60);
+    let(&gated, 100);
+    assert_ok(row_cache_wait(cache));
+    assert_int_equal(fetch_all(&gated, cache), 0);
+    store_close(cache);
+    /* Ids of a column are found when all are known. */
+    gated_init(&gated, 100, 3, "id");
+    assert_ok(row_cache_open(&gated.store, UINT64_MAX, 0, &cache));
+    let(&gated, 40);
+    assert_int_equal(fetch_all(&gated, cache), 100);
+    let(&gated, 100);
+    assert_ok(row_cache_wait(cache));
+    assert_int_equal(fetch_all(&gated, cache), 0);
+    store_close(cache);
+}
+
+static void test_as_many_rows_as_there_is_room_for(void **state)
+{
+    struct gated gated;
+    struct store *cache = NULL;
+    (void)state;
+    for (int has_ids = 0; has_ids < 2; has_ids++) {
+        gated_init(&gated, 100, 8, has_ids ? "id" : NULL);
+        gated.open = INT64_MAX;
+        uint64_t each = row_cache_row_bytes(8, ELEMENT_U8, has_ids);
+        assert_ok(row_cache_open(&gated.store, 30 * each + 1, 0, &cache));
+        assert_ok(row_cache_wait(cache));
+        assert_int_equal(fetch_all(&gated, cache), 70);
+        assert_true(gated.passed < 100); /* the rest was not read */
+        store_close(cache);
+    }
+}
+
+/* No machine has as much as is to be left. */
+static void test_it_stops_where_memory_is_scarce(void **state)
+{
+    struct gated gated;
+    struct store *cache = NULL;
+    (void)state;
+    gated_init(&gated, 96, WIDE, NULL);
+    gated.open = INT64_MAX;
+    assert_ok(row_cache_open(&gated.store, UINT64_MAX, UINT64_MAX, &cache));
+    assert_ok(row_cache_wait(cache));
+    assert_int_equal(fetch_all(&gated, cache), 96 - 64);
+    store_close(cache);
+}
+
+static void *close_store(void *store)
+{
+    store_close(store);
+    return NULL;
+}
+
+static void test_it_is_closed_while_it_fills(void **state)
+{
+    struct gated gated;
+    struct store *cache = NULL;
+    pthread_t closer;
+    (void)state;
+    gated_init(&gated, 100, 3, NULL);
+    assert_ok(row_cache_open(&gated.store, UINT64_MAX, 0, &cache));
+    let(&gated, 24);
+    assert_int_equal(pthread_create(&closer, NULL, close_store, cache), 0);
+    clock_sleep_ms(20);
+    let(&gated, 32); /* the next block is the last */
+    assert_int_equal(pthread_join(closer, NULL), 0);
+    assert_int_equal(gated.passed, 32);
+}
+
+static void check_broken(int64_t gives, enum error ends, const char *words)
+{
+    struct gated gated;
+    struct store *cache = NULL;
+    struct reader *reader = NULL;
+    int64_t id = 0;
+    uint8_t feature;
+    double label;
+    enum row_status status;
+    gated_init(&gated, 20, 1, NULL);
+    gated.gives = gives;
+    gated.ends = ends;
+    gated.open = INT64_MAX;
+    assert_ok(row_cache_open(&gated.store, UINT64_MAX, 0, &cache));
+    assert_fails(row_cache_wait(cache), ends ? ends : ERROR_INPUT, words);
+    assert_ok(reader_open(cache, &reader));
+    if (ends == ERROR_IO) /* the next read may be luckier */
+        assert_ok(reader_fetch(reader, &id, 1, &feature, 1, &label, &status));
+    else
+        assert_fails(reader_fetch(reader, &id, 1, &feature, 1, &label, &status), ERROR_INPUT,
+                     words);
+    reader_close(reader);
+    store_close(cache);
 }
 
 /* Rows that a store said it has, and does not give, are no zeros. */
-static void test_a_store_that_gives_fewer_rows(void **state)
+static void test_a_scan_that_fails(void **state)
 {
-    static const struct store_ops ops = {.scheme = "two", .scan = scan_of_two};
-    static char uri[] = "two:";
-    struct store inner = {.ops = &ops,
-                          .info = {.uri = uri, .rows = 3, .features = 1, .element = ELEMENT_U8}};
-    struct store *cache = NULL;
     (void)state;
-    assert_fails(row_cache_open(&inner, UINT64_MAX, &cache), ERROR_INPUT, "2 rows of 3");
-    inner.info.rows = 2;
-    assert_ok(row_cache_open(&inner, row_cache_bytes(&inner.info), &cache));
-    store_close(cache);
-    assert_fails(row_cache_open(&inner, row_cache_bytes(&inner.info) - 1, &cache), ERROR_MEMORY,
-                 "the limit is");
+    check_broken(19, OK, "19 rows of 20");
+    check_broken(24, OK, "more than the 20 rows");
+    check_broken(20, ERROR_INPUT, "ends so");
+    check_broken(11, ERROR_INPUT, "ends so");
+    check_broken(11, ERROR_IO, "ends so");
 }
 
 /* Each changes what rows are kept as, behind rows that were kept already. */
@@ -187,7 +438,7 @@ static void test_bad_and_missing_rows_keep_their_words(void **state)
     double labels[4];
     enum row_status status[4];
     (void)state;
-    assert_ok(row_cache_open(inner, UINT64_MAX, &cache));
+    assert_ok(row_cache_open(inner, UINT64_MAX, 0, &cache));
     assert_ok(reader_open(cache, &reader));
     assert_ok(reader_fetch(reader, ids, 4, features, 1, labels, status));
     assert_int_equal(status[0], ROW_OK);
@@ -204,19 +455,6 @@ static void test_bad_and_missing_rows_keep_their_words(void **state)
     store_close(inner);
 }
 
-static void test_the_limit_is_kept(void **state)
-{
-    struct store *inner = open_inner("label,a\n1,2\n3,4\n5,6\n", "");
-    struct store *cache = NULL;
-    uint64_t bytes = row_cache_bytes(store_info(inner));
-    (void)state;
-    assert_int_equal(bytes, 3 * 16);
-    assert_fails(row_cache_open(inner, bytes - 1, &cache), ERROR_MEMORY, "the limit is");
-    assert_ok(row_cache_open(inner, bytes, &cache));
-    store_close(cache);
-    store_close(inner);
-}
-
 static void test_the_file_may_go_once_it_is_cached(void **state)
 {
     struct store *inner = open_inner("label,a\n1,2\n3,4\n", "");
@@ -227,7 +465,8 @@ static void test_the_file_may_go_once_it_is_cached(void **state)
     double label;
     enum row_status status;
     (void)state;
-    assert_ok(row_cache_open(inner, UINT64_MAX, &cache));
+    assert_ok(row_cache_open(inner, UINT64_MAX, 0, &cache));
+    assert_ok(row_cache_wait(cache));
     unlink(path_of("rows.csv"));
     assert_ok(reader_open(cache, &reader));
     assert_ok(reader_fetch(reader, &id, 1, &feature, 1, &label, &status));
@@ -282,7 +521,7 @@ static void test_many_threads_read_at_once(void **state)
     text[length] = '\0';
     struct store *inner = open_inner(text, "header=no&label=0");
     free(text);
-    assert_ok(row_cache_open(inner, UINT64_MAX, &cache));
+    assert_ok(row_cache_open(inner, UINT64_MAX, 0, &cache));
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, fetch_much, cache), 0);
     for (int i = 0; i < THREADS; i++) {
@@ -297,12 +536,15 @@ static void test_many_threads_read_at_once(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_rows_are_those_of_the_store, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_rows_change_their_form, make_folder, remove_folder),
-    cmocka_unit_test(test_a_store_that_gives_fewer_rows),
+    cmocka_unit_test(test_rows_come_while_it_fills),
+    cmocka_unit_test(test_as_many_rows_as_there_is_room_for),
+    cmocka_unit_test(test_it_stops_where_memory_is_scarce),
+    cmocka_unit_test(test_it_is_closed_while_it_fills),
+    cmocka_unit_test(test_a_scan_that_fails),
     cmocka_unit_test_setup_teardown(test_lines_are_not_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_large_files, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_and_missing_rows_keep_their_words, make_folder,
                                     remove_folder),
-    cmocka_unit_test_setup_teardown(test_the_limit_is_kept, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_the_file_may_go_once_it_is_cached, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_many_threads_read_at_once, make_folder, remove_folder),

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/sqlite/store_sqlite. */
+/* Covers loader/sqlite/store_sqlite, loader/sqlite/sqlite_fork. */
 #include "tests/unit/store_unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -825,7 +827,61 @@ static void test_a_replaced_file_is_not_read_after_a_failure(void **state)
     store_close(store);
 }
 
+/* ---- processes that fork ------------------------------------------------ */
+
+static _Atomic bool is_enough;
+
+static enum error count_rows(const char *uri, int64_t *ret_rows)
+{
+    struct store *store = NULL;
+    enum error error = store_open(uri, false, &store);
+    *ret_rows = error ? 0 : store_info(store)->rows;
+    store_close(store);
+    return error;
+}
+
+static void *read_again_and_again(void *uri)
+{
+    int64_t rows;
+    while (!is_enough && !count_rows(uri, &rows) && rows == 200)
+        ;
+    return is_enough ? uri : NULL;
+}
+
+/* Threads are in the middle of SQLite, whose locks the child gets as they are. */
+static void test_a_child_reads_too(void **state)
+{
+    enum { THREADS = 2, CHILDREN = 100 };
+    pthread_t threads[THREADS];
+    char uri[512];
+    (void)state;
+    run_sql("rows.db", "CREATE TABLE samples (id INTEGER PRIMARY KEY, label INT, a INT);"
+                       "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n LIMIT 200) "
+                       "INSERT INTO samples SELECT i, i % 3, i % 7 FROM n;");
+    snprintf(uri, sizeof(uri), "%s", uri_of("sqlite", "rows.db", ""));
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_again_and_again, uri), 0);
+    for (int i = 0; i < CHILDREN; i++) {
+        int status = -1;
+        pid_t child = fork();
+        if (child == 0) {
+            int64_t rows;
+            alarm(60); /* it hangs */
+            _exit(!count_rows(uri, &rows) && rows == 200 ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    is_enough = true;
+    for (int i = 0; i < THREADS; i++) {
+        void *result = NULL;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_non_null(result);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_a_child_reads_too, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_fetch_survives_reads_that_fail, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_scan_goes_on_where_a_read_failed, make_folder,

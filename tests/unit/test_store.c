@@ -183,7 +183,7 @@ static void check_recipe(const struct recipe *recipe, uint64_t *seed)
     assert_ok(store_open(uri_of("csv", "same.csv", query), false, &csv));
     import_store(csv, path_of("same.db"));
     assert_ok(store_open(path_of("same.db"), false, &sqlite));
-    assert_ok(row_cache_open(csv, UINT64_MAX, &cache));
+    assert_ok(row_cache_open(csv, UINT64_MAX, 0, &cache));
     assert_int_equal(store_info(csv)->element,
                      recipe->shape == SHAPE_REALS ? ELEMENT_F32 : ELEMENT_U8);
     assert_int_equal(store_info(csv)->label_kind, recipe->labels);

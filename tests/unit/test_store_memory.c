@@ -170,7 +170,7 @@ static enum error use_cache(void)
     struct store *cache = NULL;
     enum error error = store_open(uri_of("csv", "in.csv", query), false, &inner);
     if (!error)
-        error = row_cache_open(inner, UINT64_MAX, &cache);
+        error = row_cache_open(inner, UINT64_MAX, 0, &cache);
     if (!error)
         error = fetch_some(cache);
     store_close(cache);

@@ -13,7 +13,7 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from tombola import _core, memory
+from tombola import _core
 from tombola.arrays import converter, current_stream
 from tombola.errors import UsageError
 
@@ -70,7 +70,8 @@ class Loader:
     epochs          of a loop; 0: it ends with the stream
     stream, worker, first_index, batches, bad_rows (fail, skip, replace), slots, fetchers, patience (seconds; None: without
                     end), trust_labels: as in tombola.h
-    cache           bytes of memory for all rows; "auto": if they take no more than half of what is free, and 1 GiB; 0: none
+    cache           bytes of memory for rows, all or as many as fit, filled while the first batches come; "auto": half of
+                    what is free on the machine or in the container; 0: none
     copy            True: arrays of their own, always
     state           of state_dict(): go on from there
     token           for the sampler, a bearer token; None: TOMBOLA_TOKEN of the environment
@@ -136,7 +137,7 @@ class Loader:
             "scale": scale or 0.0,
             "slots": slots,
             "fetchers": fetchers,
-            "cache_bytes": memory.default_cache() if cache == "auto" else cache,
+            "cache_bytes": -1 if cache == "auto" else cache,
             "patience_ms": -1 if patience is None else max(1, round(patience * 1000)),
             "trust_labels": trust_labels,
             "rank": rank or 0,

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The thread writes slots and then says how many there are (`rows`, released); whoever reads that
+ * (acquired) sees them, and they do not change any more. Ids that are a column are indexed when the
+ * scan is over; until then no row can be found by one.
+ */
+#include "loader/store/row_filler.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/log.h"
+#include "common/machine.h"
+#include "common/stop.h"
+#include "common/text.h"
+#include "common/thread.h"
+#include "loader/store/id_index.h"
+
+#define LOOK_BYTES ((uint64_t)64 << 20) /* between two looks at the free memory */
+#define ROWS_A_BYTE 8                   /* of the map of bad rows: a byte is written by one side */
+
+struct row_filler {
+    struct store *inner; /* borrowed */
+    struct row_slots slots;
+    int64_t room; /* rows that there are slots for */
+    uint64_t reserve_bytes;
+    _Atomic bool cancelled;
+    pthread_t thread;
+    bool started;
+    /* The thread's: */
+    int64_t written, looked; /* rows: in their slots; when memory was looked at */
+    int64_t *ids;            /* owned; [room]; NULL: row numbers */
+    struct id_index index;
+    /* Published: */
+    _Atomic int64_t rows;
+    _Atomic(const struct id_index *) known; /* ids of `rows`; NULL: none yet */
+    _Atomic bool has_bad, has_all, is_broken;
+    enum error error; /* why it gave up; behind the thread's end, or is_broken */
+    struct error_report report;
+    pthread_mutex_t lock; /* for row_filler_wait() */
+    pthread_cond_t ended;
+    bool is_over;
+};
+
+/* ---- the thread --------------------------------------------------------- */
+
+/* Behind the last row that there is room for. Not a failure: the scan's own word for enough. */
+static enum error enough(void)
+{
+    return error_set(ERROR_END, "there is no room for more rows");
+}
+
+static bool is_memory_scarce(struct row_filler *filler)
+{
+    struct machine machine;
+    uint64_t since = (uint64_t)(filler->written - filler->looked) * filler->slots.stride;
+    if (filler->reserve_bytes == 0 || since < LOOK_BYTES)
+        return false;
+    filler->looked = filler->written;
+    machine_look(&machine);
+    return machine.free_bytes > 0 && machine.free_bytes < filler->reserve_bytes;
+}
+
+static enum error take_row(struct row_filler *filler, const struct store_block *block, size_t i)
+{
+    int64_t row = filler->written++;
+    uint8_t *slot = row_slots_at(&filler->slots, (uint64_t)row);
+    size_t row_bytes = filler->slots.row_bytes;
+    memcpy(slot, &block->label_values[i], sizeof(double));
+    if (row_bytes > 0)
+        memcpy(slot + sizeof(double), (const uint8_t *)block->features + i * row_bytes, row_bytes);
+    if (filler->ids)
+        filler->ids[row] = block->ids[i];
+    if (!block->status || block->status[i] == ROW_OK)
+        return OK;
+    atomic_store_explicit(&filler->has_bad, true, memory_order_relaxed);
+    return row_slots_mark_bad(&filler->slots, (uint64_t)row);
+}
+
+static void publish(struct row_filler *filler, int64_t rows)
+{
+    atomic_store_explicit(&filler->rows, rows, memory_order_release);
+}
+
+static enum error take_block(void *context, const struct store_block *block)
+{
+    struct row_filler *filler = context;
+    int64_t rows = filler->inner->info.rows;
+    enum error error = OK;
+    if ((int64_t)block->rows > rows - filler->written)
+        return error_set(ERROR_INPUT, "%s has more than the %lld %s it had when it was opened",
+                         filler->inner->info.uri, (long long)rows,
+                         text_plural(rows, "row", "rows"));
+    for (size_t i = 0; i < block->rows && !error; i++)
+        error = filler->written < filler->room ? take_row(filler, block, i) : enough();
+    if (!error && atomic_load(&filler->cancelled))
+        error = error_set(ERROR_CANCELLED, "a cache that is being filled is closed");
+    if (!error && is_memory_scarce(filler))
+        error = enough();
+    publish(filler, filler->written / ROWS_A_BYTE * ROWS_A_BYTE);
+    return error;
+}
+
+static enum error index_ids(struct row_filler *filler)
+{
+    int64_t twice[2];
+    enum error error = id_index_init(&filler->index, filler->ids, filler->written, twice);
+    if (error == ERROR_CONFLICT)
+        return error_set(ERROR_INPUT, "%s: rows %lld and %lld both have the id %lld",
+                         filler->inner->info.uri, (long long)twice[0], (long long)twice[1],
+                         (long long)filler->ids[twice[0]]);
+    if (!error)
+        filler->ids = NULL; /* the index has them */
+    return error;
+}
+
+static enum error finish(struct row_filler *filler, enum error error)
+{
+    int64_t rows = filler->inner->info.rows;
+    if (!error && filler->written != rows)
+        error = error_set(ERROR_INPUT, "%s gave %lld %s of %lld", filler->inner->info.uri,
+                          (long long)filler->written, text_plural(filler->written, "row", "rows"),
+                          (long long)rows);
+    if (error && error != ERROR_END)
+        return error;
+    error = filler->ids ? index_ids(filler) : OK;
+    if (error)
+        return error;
+    publish(filler, filler->written);
+    atomic_store_explicit(&filler->known, &filler->index, memory_order_release);
+    atomic_store_explicit(&filler->has_all, filler->written == rows, memory_order_release);
+    if (filler->written < rows)
+        log_info("%s: %lld of %lld rows are kept in memory, the others are fetched each time",
+                 filler->inner->info.uri, (long long)filler->written, (long long)rows);
+    return OK;
+}
+
+/* A store that is not what it was is nobody's to read; where a file server is away, or memory, rows
+ * are still fetched from the store itself. */
+static void report(struct row_filler *filler, enum error error)
+{
+    filler->error = error;
+    if (!error)
+        return;
+    error_report_take(error, &filler->report);
+    if (error == ERROR_INPUT)
+        atomic_store_explicit(&filler->is_broken, true, memory_order_release);
+    else if (error != ERROR_CANCELLED)
+        log_warning("%s; rows that are not kept in memory yet are fetched each time",
+                    error_message());
+}
+
+static void *fill(void *context)
+{
+    struct row_filler *filler = context;
+    stop_follow(&filler->cancelled);
+    enum error error = store_scan(filler->inner, SCAN_FEATURES | SCAN_BAD_ROWS, take_block, filler);
+    report(filler, finish(filler, error));
+    pthread_mutex_lock(&filler->lock);
+    filler->is_over = true;
+    pthread_cond_broadcast(&filler->ended);
+    pthread_mutex_unlock(&filler->lock);
+    return NULL;
+}
+
+/* ---- life --------------------------------------------------------------- */
+
+static enum error filler_init(struct row_filler *filler)
+{
+    const struct store_info *info = store_info(filler->inner);
+    enum error error =
+        row_slots_map(&filler->slots, info->features, info->element, (uint64_t)filler->room);
+    if (!error && filler->room > 0) /* a map that does not move while it is read */
+        error = row_slots_reserve_bad(&filler->slots);
+    if (!error && info->id_column) {
+        filler->ids = array_new((size_t)filler->room, sizeof(int64_t), "the ids of a row cache");
+        error = filler->ids ? OK : ERROR_MEMORY;
+    }
+    if (!error && !info->id_column) {
+        error = id_index_init(&filler->index, NULL, filler->room, NULL);
+        atomic_store(&filler->known, &filler->index);
+    }
+    if (!error)
+        error = thread_start("tombola-cache", fill, filler, &filler->thread);
+    filler->started = !error;
+    return error;
+}
+
+enum error row_filler_start(struct store *inner, int64_t rows, uint64_t reserve_bytes,
+                            struct row_filler **ret_filler)
+{
+    struct row_filler *filler = array_new(1, sizeof(*filler), "a row cache");
+    if (!filler)
+        return ERROR_MEMORY;
+    filler->inner = inner;
+    filler->room = rows;
+    filler->reserve_bytes = reserve_bytes;
+    pthread_mutex_init(&filler->lock, NULL);
+    pthread_cond_init(&filler->ended, NULL);
+    enum error error = filler_init(filler);
+    if (error)
+        row_filler_stop(filler);
+    else
+        *ret_filler = filler;
+    return error;
+}
+
+void row_filler_stop(struct row_filler *filler)
+{
+    if (!filler)
+        return;
+    atomic_store(&filler->cancelled, true);
+    if (filler->started)
+        pthread_join(filler->thread, NULL);
+    row_slots_release(&filler->slots);
+    id_index_release(&filler->index);
+    free(filler->ids);
+    pthread_cond_destroy(&filler->ended);
+    pthread_mutex_destroy(&filler->lock);
+    free(filler);
+}
+
+enum error row_filler_wait(struct row_filler *filler)
+{
+    pthread_mutex_lock(&filler->lock);
+    while (!filler->is_over)
+        pthread_cond_wait(&filler->ended, &filler->lock);
+    pthread_mutex_unlock(&filler->lock);
+    return filler->error ? error_restore(&filler->report) : OK;
+}
+
+/* ---- use ---------------------------------------------------------------- */
+
+int64_t row_filler_find(const struct row_filler *filler, int64_t id)
+{
+    const struct id_index *known = atomic_load_explicit(&filler->known, memory_order_acquire);
+    int64_t row = known ? id_index_row(known, id) : -1;
+    return row < atomic_load_explicit(&filler->rows, memory_order_acquire) ? row : -1;
+}
+
+bool row_filler_has_all(const struct row_filler *filler)
+{
+    return atomic_load_explicit(&filler->has_all, memory_order_acquire);
+}
+
+bool row_filler_is_bad(const struct row_filler *filler, int64_t row)
+{
+    return atomic_load_explicit(&filler->has_bad, memory_order_relaxed) &&
+           row_slots_is_bad(&filler->slots, (uint64_t)row);
+}
+
+const struct row_slots *row_filler_slots(const struct row_filler *filler)
+{
+    return &filler->slots;
+}
+
+enum error row_filler_check(const struct row_filler *filler)
+{
+    return atomic_load_explicit(&filler->is_broken, memory_order_acquire)
+               ? error_restore(&filler->report)
+               : OK;
+}
