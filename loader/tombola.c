@@ -172,7 +172,7 @@ struct cache {
     size_t bytes, reserve_bytes;
 };
 
-/* By default half of what is free, and other programs that fill theirs meanwhile leave a quarter. */
+/* By default half of what is free; programs that fill theirs at a time leave a quarter of it. */
 static struct cache choose_cache(size_t bytes)
 {
     struct machine machine;

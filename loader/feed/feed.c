@@ -29,8 +29,7 @@
 #define SLOTS_FEW 8
 #define SLOTS_MANY 64
 #define SLOTS_BYTES (32u << 20)
-/* Floats made of bytes lie in few targets, which stay in the cache of the second level beside what
- * else the trainer has there: measured, 60,000 rows of 784 in batches of 100 take TIMES. */
+/* Floats made of bytes lie in few targets, which stay in the processor's second cache: README.md. */
 #define TARGETS_LEAST 4
 #define CACHE_BYTES (1u << 20) /* where the system does not say */
 /* Large batches: a slot for each of filling, copying and training, and more while all of them keep

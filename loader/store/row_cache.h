@@ -7,9 +7,9 @@
  *
  * A row cache is a struct store itself, so that readers do not notice. The scan is a thread's;
  * what is not there yet, or finds no room, is fetched from the store itself. In a shuffled epoch
- * each row is as likely as any other: the first ones do as well as the latest used. It holds rows as
- * they were when it was made. Any number of threads fetch at once; fetching what is there needs no
- * lock, no system call and no allocation.
+ * each row is as likely as any other: the first ones do as well as the latest used. It holds rows
+ * as they were when it was made. Any number of threads fetch at once; fetching what is there needs
+ * no lock, no system call and no allocation.
  */
 #ifndef LOADER_STORE_ROW_CACHE_H
 #define LOADER_STORE_ROW_CACHE_H

@@ -32,8 +32,8 @@ bool row_filler_has_all(const struct row_filler *filler);
 /* Of a row that was found. */
 bool row_filler_is_bad(const struct row_filler *filler, int64_t row);
 const struct row_slots *row_filler_slots(const struct row_filler *filler);
-/* OK, or what is wrong with the store itself, which the scan met: two rows with one id, another file
- * than was opened. */
+/* OK, or what is wrong with the store itself, which the scan met: two rows with one id, another
+ * file than was opened. */
 enum error row_filler_check(const struct row_filler *filler) MUST_CHECK;
 
 #endif

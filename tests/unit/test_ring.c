@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/feed/ring, loader/feed/slot_memory. */
+/* Covers loader/feed/ring: with slot_memory. */
 #include "tests/unit/fake_device.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/store/row_cache, loader/store/row_filler. */
+/* Covers loader/store/row_cache: with row_filler. */
 #include "tests/unit/store_unit.h"
 
 #include <pthread.h>

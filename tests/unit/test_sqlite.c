@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/sqlite/store_sqlite, loader/sqlite/sqlite_fork. */
+/* Covers loader/sqlite/store_sqlite: with sqlite_fork. */
 #include "tests/unit/store_unit.h"
 
 #include <errno.h>
