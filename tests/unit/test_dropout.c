@@ -160,12 +160,15 @@ static void test_every_device_drops_the_same(void **state)
     static const size_t counts[] = {1, 3, 4, 5, 10000, 4 * 4096 * 256 + 7};
     for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
         struct array values = sent_array(counts[c], 100);
+        void *sent_mask;
         float *wanted = malloc(counts[c] * sizeof(*wanted));
         struct dropout_mask mask = mask_of(0.3f, 99, (INT64_C(3) << 33) + 1, 2);
         assert_non_null(wanted);
+        assert_ok(device_memory_new(device, sizeof(mask), &sent_mask));
         for (size_t i = 0; i < counts[c]; i++)
             wanted[i] = is_dropped(&mask, i) ? 0 : values.host[i] * mask.scale;
-        assert_ok(kernel_dropout(kernel, &mask, values.there, counts[c]));
+        assert_ok(device_copy_in(device, queue, sent_mask, &mask, sizeof(mask)));
+        assert_ok(kernel_dropout(kernel, sent_mask, values.there, counts[c]));
         assert_ok(kernel_scale(kernel, values.there, counts[c], 0.7f));
         fetch(&values);
         for (size_t i = 0; i < counts[c]; i++) {
@@ -173,6 +176,7 @@ static void test_every_device_drops_the_same(void **state)
             assert_true(values.host[i] == scaled);
         }
         free(wanted);
+        device_memory_free(device, sent_mask);
         release(&values);
     }
     close_kernel();

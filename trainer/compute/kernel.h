@@ -177,7 +177,8 @@ enum error kernel_squared_error(struct kernel *kernel, enum loss loss, const flo
                                 const float *targets, size_t rows, float *ret_gradient,
                                 struct kernel_result *ret_result) MUST_CHECK;
 
-/* Drops values (dropout.h) and multiplies the others. Bit-equal on every device. */
+/* Drops values (dropout.h) and multiplies the others. Bit-equal on every device. `mask` is device
+ * memory, so that work that was captured reads that of the batch. */
 enum error kernel_dropout(struct kernel *kernel, const struct dropout_mask *mask, float *values,
                           size_t count) MUST_CHECK;
 

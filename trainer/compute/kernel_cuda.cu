@@ -387,8 +387,9 @@ static enum error cuda_squared_error(struct kernel *kernel, enum loss loss, cons
 
 /* ---- dropout, clipping --------------------------------------------------- */
 
-static __global__ void drop(struct dropout_mask mask, size_t count, float *values)
+static __global__ void drop(const struct dropout_mask *masks, size_t count, float *values)
 {
+    const struct dropout_mask mask = *masks;
     size_t blocks = (count + DROPOUT_VALUES - 1) / DROPOUT_VALUES * DROPOUT_BLOCKS;
     for (size_t block = FIRST_ELEMENT; block < blocks; block += ELEMENT_STRIDE) {
         struct philox_block random = dropout_block(&mask, block);
@@ -458,7 +459,7 @@ static __global__ void scale_by(size_t count, const float *factor, float *values
 static enum error cuda_dropout(struct kernel *kernel, const struct dropout_mask *mask,
                                float *values, size_t count)
 {
-    drop<<<blocks_for((count + 3) / 4, THREADS), THREADS, 0, stream_of(kernel)>>>(*mask, count,
+    drop<<<blocks_for((count + 3) / 4, THREADS), THREADS, 0, stream_of(kernel)>>>(mask, count,
                                                                                   values);
     return launched(kernel, "dropout");
 }

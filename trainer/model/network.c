@@ -8,9 +8,16 @@
 #include "common/text.h"
 #include "trainer/compute/dropout.h"
 
-/* One batch's classes or targets in page-locked memory; free again when the event is reached. */
-struct label_slot {
-    void *memory; /* [B] of int32_t or float */
+/* What a batch brings besides its features: a mask for each layer that drops, then [B] classes
+ * (int32_t) or targets (float). */
+struct batch_facts {
+    struct dropout_mask *masks;
+    void *labels;
+};
+
+/* The same in page-locked memory; free again when the event is reached. */
+struct facts_slot {
+    void *memory;
     struct device_event *copied;
     bool used;
 };
@@ -31,13 +38,31 @@ struct network {
     /* Device memory. Layer i reads outputs[i - 1] (the first: the batch) and writes outputs[i];
      * gradients[i] is the gradient of outputs[i] before the activation, [B, its width] both. */
     float *outputs[MODEL_LAYERS_LIMIT], *gradients[MODEL_LAYERS_LIMIT];
-    void *labels;                  /* [B] of int32_t or float */
+    void *facts;                   /* facts_of() are those of the latest batch */
     struct kernel_result *results; /* [2]: of the latest gradient, of the latest evaluation */
 
     struct sent_result sent[2]; /* likewise */
-    struct label_slot label_slots[NETWORK_AHEAD];
-    size_t next_label_slot;
+    struct facts_slot facts_slots[NETWORK_AHEAD];
+    size_t next_facts_slot;
 };
+
+/* ---- what a batch brings besides its features ---------------------------- */
+
+static size_t mask_count(const struct network *network)
+{
+    return network->options.dropout > 0 ? network->layout->layer_count - 1 : 0;
+}
+
+static size_t facts_bytes(const struct network *network, size_t rows)
+{
+    return mask_count(network) * sizeof(struct dropout_mask) + rows * sizeof(int32_t);
+}
+
+static struct batch_facts facts_of(const struct network *network, void *memory)
+{
+    struct dropout_mask *masks = memory;
+    return (struct batch_facts){.masks = masks, .labels = masks + mask_count(network)};
+}
 
 /* ---- life cycle --------------------------------------------------------- */
 
@@ -55,18 +80,23 @@ static enum error allocate_layers(struct network *network)
     return error;
 }
 
-static enum error allocate_labels(struct network *network)
+static enum error allocate_facts(struct network *network)
 {
-    size_t bytes = network->options.batch_rows * sizeof(int32_t);
-    void *memory;
-    enum error error = device_memory_new(network->kernel->device, bytes, &network->labels);
+    size_t bytes = facts_bytes(network, network->options.batch_rows);
+    enum error error = device_memory_new(network->kernel->device, bytes, &network->facts);
     for (size_t i = 0; i < NETWORK_AHEAD && !error; i++) {
-        error = device_host_new(network->kernel->device, bytes, &network->label_slots[i].memory);
+        error = device_host_new(network->kernel->device, bytes, &network->facts_slots[i].memory);
         if (!error)
-            error = device_event_new(network->kernel->device, &network->label_slots[i].copied);
+            error = device_event_new(network->kernel->device, &network->facts_slots[i].copied);
     }
-    if (!error)
-        error = device_memory_new(network->kernel->device, 2 * sizeof(*network->results), &memory);
+    return error;
+}
+
+static enum error allocate_results(struct network *network)
+{
+    void *memory;
+    enum error error =
+        device_memory_new(network->kernel->device, 2 * sizeof(*network->results), &memory);
     if (error)
         return error;
     network->results = memory;
@@ -109,7 +139,9 @@ enum error network_new(const struct model_options *options, const struct model_l
     if (!error)
         error = allocate_layers(network);
     if (!error)
-        error = allocate_labels(network);
+        error = allocate_facts(network);
+    if (!error)
+        error = allocate_results(network);
     if (error) {
         network_free(network);
         return error;
@@ -127,15 +159,15 @@ void network_free(struct network *network)
         device_memory_free(device, network->outputs[i]);
         device_memory_free(device, network->gradients[i]);
     }
-    device_memory_free(device, network->labels);
+    device_memory_free(device, network->facts);
     device_memory_free(device, network->results);
     for (size_t i = 0; i < 2; i++) {
         device_host_free(device, network->sent[i].memory);
         device_event_free(device, network->sent[i].there);
     }
     for (size_t i = 0; i < NETWORK_AHEAD; i++) {
-        device_host_free(device, network->label_slots[i].memory);
-        device_event_free(device, network->label_slots[i].copied);
+        device_host_free(device, network->facts_slots[i].memory);
+        device_event_free(device, network->facts_slots[i].copied);
     }
     free(network);
 }
@@ -177,27 +209,38 @@ static void fill_labels(const struct network *network, const struct model_batch 
             targets[i] = (batch->targets[i] - options->target_mean) / options->target_deviation;
 }
 
-/* Copies the batch's labels to the device by way of the slot that was used longest ago. */
-static enum error send_labels(struct network *network, const struct model_batch *batch)
+static void fill_masks(const struct network *network, const struct model_batch *batch,
+                       struct dropout_mask *ret_masks)
 {
-    size_t bytes = batch->rows * sizeof(int32_t);
+    for (size_t i = 0; i < mask_count(network); i++)
+        dropout_mask_init(&ret_masks[i], network->options.dropout, network->options.seed,
+                          batch->index, (uint32_t)i);
+}
+
+/* Copies what the batch brings besides its features to the device, by way of the slot that was used
+ * longest ago. */
+static enum error send_facts(struct network *network, const struct model_batch *batch)
+{
+    size_t bytes = facts_bytes(network, batch->rows);
     enum error error = check_rows(network, batch->rows);
     if (!error && !loss_is_squared(network->options.loss))
         error = check_classes(network, batch);
-    struct label_slot *slot = &network->label_slots[network->next_label_slot];
+    struct facts_slot *slot = &network->facts_slots[network->next_facts_slot];
     if (!error && slot->used)
         error = device_event_wait(network->kernel->device, slot->copied);
     if (error)
         return error;
-    fill_labels(network, batch, slot->memory);
-    error = device_copy_in(network->kernel->device, network->kernel->queue, network->labels,
+    struct batch_facts facts = facts_of(network, slot->memory);
+    fill_masks(network, batch, facts.masks);
+    fill_labels(network, batch, facts.labels);
+    error = device_copy_in(network->kernel->device, network->kernel->queue, network->facts,
                            slot->memory, bytes);
     if (!error)
         error = device_event_record(network->kernel->device, slot->copied, network->kernel->queue);
     if (error)
         return error;
     slot->used = true;
-    network->next_label_slot = (network->next_label_slot + 1) % NETWORK_AHEAD;
+    network->next_facts_slot = (network->next_facts_slot + 1) % NETWORK_AHEAD;
     return OK;
 }
 
@@ -212,13 +255,10 @@ static struct kernel_input layer_input(const struct network *network, size_t ind
                                  .columns = network->layout->layers[index].inputs};
 }
 
-static enum error drop(struct network *network, const struct model_batch *batch, size_t index)
+static enum error drop(struct network *network, size_t rows, size_t index)
 {
-    struct dropout_mask mask;
-    dropout_mask_init(&mask, network->options.dropout, network->options.seed, batch->index,
-                      (uint32_t)index);
-    return kernel_dropout(network->kernel, &mask, network->outputs[index],
-                          batch->rows * network->layout->layers[index].outputs);
+    return kernel_dropout(network->kernel, &facts_of(network, network->facts).masks[index],
+                          network->outputs[index], rows * network->layout->layers[index].outputs);
 }
 
 /* `drops`: hidden layers do. */
@@ -240,7 +280,7 @@ static enum error forward(struct network *network, const float *values,
                                values + layer->bias_offset, layer->outputs,
                                i < last ? ACTIVATION_RELU : ACTIVATION_NONE, network->outputs[i]);
         if (!error && drops && i < last)
-            error = drop(network, batch, i);
+            error = drop(network, batch->rows, i);
     }
     return error;
 }
@@ -249,11 +289,12 @@ static enum error forward(struct network *network, const float *values,
 static enum error compare(struct network *network, size_t rows, struct kernel_result *ret_result)
 {
     size_t last = network->layout->layer_count - 1;
+    const void *labels = facts_of(network, network->facts).labels;
     if (loss_is_squared(network->options.loss))
         return kernel_squared_error(network->kernel, network->options.loss, network->outputs[last],
-                                    network->labels, rows, network->gradients[last], ret_result);
+                                    labels, rows, network->gradients[last], ret_result);
     return kernel_cross_entropy(network->kernel, network->options.loss, network->outputs[last],
-                                network->labels, rows, network->options.shape.outputs,
+                                labels, rows, network->options.shape.outputs,
                                 network->gradients[last], ret_result);
 }
 
@@ -290,7 +331,7 @@ enum error network_gradient(struct network *network, const float *values,
                             const struct model_batch *batch, float *ret_gradient)
 {
     struct kernel_input input;
-    enum error error = send_labels(network, batch);
+    enum error error = send_facts(network, batch);
     if (!error)
         error = forward(network, values, batch, network->options.dropout > 0, &input);
     if (!error)
@@ -353,7 +394,7 @@ enum error network_evaluate(struct network *network, const float *values,
                             const struct model_batch *batch, struct model_score *score)
 {
     struct kernel_input input;
-    enum error error = send_labels(network, batch);
+    enum error error = send_facts(network, batch);
     if (!error)
         error = forward(network, values, batch, false, &input);
     if (!error)
