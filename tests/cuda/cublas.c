@@ -9,6 +9,7 @@
 
 struct cublasContext {
     cudaStream_t stream;
+    void *workspace; /* NULL: its own, which it allocates when a product needs it */
 };
 
 struct product {
@@ -22,7 +23,7 @@ struct product {
 };
 
 enum { SUCCESS = 0, ALLOCATION_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13 };
-enum { VERSION = 130000 };
+enum { VERSION = 130000, WORKSPACE_ALIGNMENT = 256 };
 enum { TYPE_F32 = 0, COMPUTE_F32 = 68, COMPUTE_BF16 = 75, COMPUTE_TF32 = 77 };
 
 /* EMULATED_GPU_FAILS=cublas:N, counted since it was set. */
@@ -68,6 +69,15 @@ int cublasSetStream_v2(struct cublasContext *handle, cudaStream_t stream)
     if (fails() || !head->is_current(stream))
         return INVALID_VALUE;
     handle->stream = stream;
+    handle->workspace = NULL;
+    return SUCCESS;
+}
+
+int cublasSetWorkspace_v2(struct cublasContext *handle, void *workspace, size_t bytes)
+{
+    if (fails() || (uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0 || bytes == 0)
+        return INVALID_VALUE;
+    handle->workspace = workspace;
     return SUCCESS;
 }
 
@@ -158,6 +168,8 @@ int cublasGemmEx(struct cublasContext *handle, int a_operation, int b_operation,
                                               : compute == COMPUTE_TF32 ? 13
                                                                         : 16};
     const struct emulated_stream_head *head = (const void *)handle->stream;
+    if (!handle->workspace && head->is_capturing(handle->stream))
+        return ALLOCATION_FAILED;
     const void *const pointers[] = {a, b, c};
     cudaError_t error =
         fails() ? cudaErrorUnknown

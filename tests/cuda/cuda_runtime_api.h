@@ -16,13 +16,17 @@
  *   - threads of a block, or lanes of a mask, that wait for each other at different places; a lane
  *     outside its own mask, a value from a lane outside it; shared memory above 48 KiB
  *   - a thread that never called cudaSetDevice(): a real one gets the first GPU
- *   - memory, streams and events that are still there when the program ends
+ *   - memory, streams, events and graphs that are still there when the program ends
+ * A capture (cudaStreamBeginCapture()) records what a stream is given; what none may hold makes it
+ * fail, at its end too: waits, memory that is allocated or freed, work of the default stream, copies
+ * of host memory that is not page-locked, events. A real one may let some of that pass.
  * Memory, shared memory too, is filled with bytes that are never right.
  *
  * CUDA_VISIBLE_DEVICES hides GPUs ("" both, "0" the second). EMULATED_GPU_FAILS=call:N makes the
  * N-th call from now on fail, work:N the N-th piece of work, cublas:N the N-th call of cuBLAS; with
- * `code` the kernels were compiled for other GPUs, with `old` these have no TF32 and bfloat16. An error of work shows in the call that waits
- * for it and in every later one for that GPU, until the variable changes.
+ * `code` the kernels were compiled for other GPUs, with `old` these have no TF32 and bfloat16, with
+ * `capture` nothing can be captured. An error of work shows in the call that waits for it and in
+ * every later one for that GPU, until the variable changes.
  *
  * What it cannot tell: how the hardware rounds expf(), races between blocks, and host code that
  * touches GPU memory just while another thread waits for work on it.
@@ -50,21 +54,33 @@ enum cudaError {
     cudaErrorInvalidDevice = 101,
     cudaErrorNoKernelImageForDevice = 209,
     cudaErrorInvalidResourceHandle = 400,
+    cudaErrorIllegalState = 401,
     cudaErrorLaunchFailure = 719,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorStreamCaptureIsolation = 905,
+    cudaErrorStreamCaptureImplicit = 906,
+    cudaErrorStreamCaptureWrongThread = 908,
     cudaErrorUnknown = 999
 };
 typedef enum cudaError cudaError_t;
 
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
+enum cudaMemcpyKind {
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3
+};
 
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75 };
 
 enum { cudaHostAllocPortable = 1 };
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 
 typedef struct emulated_stream *cudaStream_t; /* NULL: the current GPU's default stream */
 typedef struct emulated_event *cudaEvent_t;
+typedef struct emulated_graph *cudaGraph_t, *cudaGraphExec_t;
 
 struct cudaDeviceProp {
     char name[256];
@@ -103,11 +119,20 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *executable, cudaGraph_t graph,
+                                          unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
+
 /* For tests: how many failures EMULATED_GPU_FAILS=call:N and work:N have caused so far; how many
- * waits of the host for work left a stream with nothing to do, as no step of a training should; and
- * on which GPU memory lies. */
+ * waits of the host for work left a stream with nothing to do, as no step of a training should; how
+ * many graphs were launched; and on which GPU memory lies. */
 long emulated_gpu_failures(void);
 long emulated_gpu_drains(void);
+long emulated_gpu_graphs(void);
 int emulated_gpu_of(const void *memory);
 
 /* ---- launches and what kernels call ------------------------------------- */

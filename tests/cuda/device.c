@@ -42,6 +42,11 @@ static void read_plan(void)
     last_error = cudaSuccess;
 }
 
+bool emulated_is_planned(const char *what)
+{
+    return strcmp(plan, what) == 0;
+}
+
 /* Is this number of calls, or of pieces of work, the one that the plan lets fail? */
 static bool is_planned(const char *kind, long number)
 {
@@ -129,8 +134,20 @@ const char *cudaGetErrorString(cudaError_t error)
         return "no kernel image is available for execution on the device";
     case cudaErrorInvalidResourceHandle:
         return "invalid resource handle";
+    case cudaErrorIllegalState:
+        return "the operation cannot be performed in the present state";
     case cudaErrorLaunchFailure:
         return "unspecified launch failure";
+    case cudaErrorStreamCaptureUnsupported:
+        return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+        return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureIsolation:
+        return "dependency created on uncaptured work in another stream";
+    case cudaErrorStreamCaptureImplicit:
+        return "operation would make the legacy stream depend on a capturing blocking stream";
+    case cudaErrorStreamCaptureWrongThread:
+        return "attempt to terminate a thread-local capture sequence from another thread";
     case cudaErrorUnknown:
         return "unknown error";
     }
@@ -183,7 +200,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     if (error == cudaSuccess && attribute != cudaDevAttrComputeCapabilityMajor)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
-        *value = strcmp(plan, "old") == 0 ? 7 : 9;
+        *value = emulated_is_planned("old") ? 7 : 9;
     return emulated_end(error);
 }
 
@@ -218,6 +235,8 @@ cudaError_t cudaSetDevice(int device)
 cudaError_t cudaDeviceSynchronize(void)
 {
     cudaError_t error = emulated_begin(cudaErrorUnknown);
+    if (error == cudaSuccess)
+        error = emulated_refuse_device(current);
     emulated_run_device(current); /* also before an error */
     return emulated_end(error ? error : stuck[current]);
 }
@@ -227,7 +246,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     cudaError_t error = emulated_begin(cudaErrorUnknown);
     if (error == cudaSuccess)
         error = kernel ? cudaSuccess : cudaErrorInvalidValue;
-    if (error == cudaSuccess && strcmp(plan, "code") == 0)
+    if (error == cudaSuccess && emulated_is_planned("code"))
         error = cudaErrorNoKernelImageForDevice;
     if (error == cudaSuccess)
         attributes->maxThreadsPerBlock = 1024;
@@ -245,9 +264,9 @@ __attribute__((destructor)) static void end(void)
     for (int device = 0; device < EMULATED_GPUS; device++)
         emulated_run_device(device);
     snprintf(left, sizeof(left),
-             "the program ends; %zu allocations, %zu streams and events are left",
-             emulated_allocations(), emulated_handles());
-    if (emulated_allocations() + emulated_handles() > 0)
+             "the program ends; %zu allocations, %zu streams and events, %zu graphs are left",
+             emulated_allocations(), emulated_handles(), emulated_graphs());
+    if (emulated_allocations() + emulated_handles() + emulated_graphs() > 0)
         emulated_abort(left);
     emulated_end(cudaSuccess);
 }

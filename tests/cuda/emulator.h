@@ -28,6 +28,8 @@ void emulated_begin_cleanup(void);
 cudaError_t emulated_end(cudaError_t error);
 
 int emulated_current(void);
+/* Is this what EMULATED_GPU_FAILS says? */
+bool emulated_is_planned(const char *what);
 /* The error of work that failed: every later call for this GPU returns it. */
 cudaError_t emulated_stuck(int device);
 /* Before each piece of work: false when this one or one before it failed. */
@@ -42,11 +44,30 @@ bool emulated_is_reachable(const void *memory, size_t bytes, int device);
 /* How many were not freed. */
 size_t emulated_allocations(void);
 
+/* ---- captures: captures.c ---------------------------------------------- */
+
+struct emulated_capture;
+/* Of what no capture may hold, when the current thread captures: the capture is spoilt, and the call
+ * returns `error`. cudaSuccess: it captures nothing. */
+cudaError_t emulated_refuse(cudaError_t error);
+/* The same for who waits for all that a GPU does: nobody may while something is captured there. */
+cudaError_t emulated_refuse_device(int device);
+/* Takes work down that a capturing stream is given. */
+void emulated_record(struct emulated_capture *capture, void (*work)(void *closure),
+                     const void *closure, size_t closure_bytes);
+/* May the current thread give that stream work? */
+cudaError_t emulated_may_enqueue(const struct emulated_stream *stream);
+/* How many were not destroyed. */
+size_t emulated_graphs(void);
+
 /* ---- streams: streams.c ------------------------------------------------- */
 
 /* The current GPU's default stream for NULL; NULL for what is no stream. */
 struct emulated_stream *emulated_stream(cudaStream_t handle);
 int emulated_stream_device(const struct emulated_stream *stream);
+/* What it is given is recorded there; NULL: it is work to do. */
+struct emulated_capture *emulated_stream_capture(const struct emulated_stream *stream);
+void emulated_stream_divert(struct emulated_stream *stream, struct emulated_capture *capture);
 /* work(closure) after all that the stream has to do; the closure is copied. Under the lock. */
 void emulated_enqueue(struct emulated_stream *stream, void (*work)(void *closure),
                       const void *closure, size_t closure_bytes);
@@ -64,6 +85,7 @@ struct emulated_stream_head {
     cudaError_t (*submit)(cudaStream_t stream, void (*work)(void *closure), const void *closure,
                           size_t closure_bytes, const void *const *pointers, size_t pointer_count);
     bool (*is_current)(cudaStream_t stream);
+    bool (*is_capturing)(cudaStream_t stream);
 };
 cudaError_t emulated_submit(cudaStream_t stream, void (*work)(void *closure), const void *closure,
                             size_t closure_bytes, const void *const *pointers,

@@ -175,6 +175,8 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     cudaError_t error = emulated_begin(cudaErrorMemoryAllocation);
     if (error == cudaSuccess)
+        error = emulated_refuse(cudaErrorStreamCaptureUnsupported);
+    if (error == cudaSuccess)
         error = allocate(memory, bytes, emulated_current());
     return emulated_end(error);
 }
@@ -184,6 +186,8 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned int flags)
     cudaError_t error = emulated_begin(cudaErrorMemoryAllocation);
     (void)flags;
     if (error == cudaSuccess)
+        error = emulated_refuse(cudaErrorStreamCaptureUnsupported);
+    if (error == cudaSuccess)
         error = allocate(memory, bytes, PAGE_LOCKED);
     return emulated_end(error);
 }
@@ -191,7 +195,9 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned int flags)
 static cudaError_t call_release(const void *memory, bool page_locked)
 {
     emulated_begin_cleanup();
-    cudaError_t error = memory ? release(memory, page_locked) : cudaSuccess;
+    cudaError_t error = emulated_refuse(cudaErrorStreamCaptureUnsupported);
+    if (error == cudaSuccess && memory)
+        error = release(memory, page_locked);
     return emulated_end(error ? error : emulated_stuck(emulated_current()));
 }
 
@@ -242,7 +248,8 @@ struct transfer {
     const void *from; /* NULL: `staged` */
     size_t bytes;
     int device, value;
-    bool sets, outwards, page_locked;
+    bool sets, outwards, inside; /* inside: between two places of the GPU */
+    bool page_locked;
     char staged[];
 };
 
@@ -252,6 +259,7 @@ static void transfer(void *closure)
     const void *there = one->outwards ? one->from : one->to,
                *here = one->outwards ? one->to : one->from;
     if (!lies_in(there, one->bytes, one->device) ||
+        (one->inside && !lies_in(here, one->bytes, one->device)) ||
         (one->page_locked && !lies_in(here, one->bytes, PAGE_LOCKED)))
         emulated_abort("a copy, or a memset, uses memory that was freed");
     if (one->sets)
@@ -269,6 +277,8 @@ cudaError_t cudaMemset(void *memory, int value, size_t bytes)
     if (error == cudaSuccess && !lies_in(memory, bytes, one.device))
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
+        error = emulated_refuse(cudaErrorStreamCaptureImplicit);
+    if (error == cudaSuccess)
         emulated_enqueue(emulated_stream(NULL), transfer, &one, sizeof(one));
     return emulated_end(error);
 }
@@ -281,8 +291,16 @@ static cudaError_t copy(struct transfer *one, const void *from, struct emulated_
     one->device = emulated_stream_device(stream);
     if (!lies_in(there, one->bytes, one->device))
         return cudaErrorInvalidValue;
-    one->page_locked = lies_in(host, one->bytes, PAGE_LOCKED);
-    bool stages = !one->outwards && !one->page_locked;
+    if (one->inside && !lies_in(host, one->bytes, one->device))
+        return cudaErrorInvalidValue;
+    one->page_locked = !one->inside && lies_in(host, one->bytes, PAGE_LOCKED);
+    bool stages = !one->inside && !one->outwards && !one->page_locked;
+    cudaError_t error = emulated_may_enqueue(stream);
+    if (error == cudaSuccess && !one->inside && !one->page_locked &&
+        emulated_stream_capture(stream))
+        error = emulated_refuse(cudaErrorStreamCaptureUnsupported);
+    if (error != cudaSuccess)
+        return error;
     if (stages)
         memcpy(one->staged, from, one->bytes);
     else
@@ -304,6 +322,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     one->to = to;
     one->bytes = bytes;
     one->outwards = kind == cudaMemcpyDeviceToHost;
+    one->inside = kind == cudaMemcpyDeviceToDevice;
     if (error == cudaSuccess)
         error = stream ? copy(one, from, stream) : cudaErrorInvalidResourceHandle;
     free(one);

@@ -21,6 +21,7 @@ struct emulated_stream {
     struct emulated_stream_head head; /* first */
     struct emulated_stream *next;
     struct work *first, *last;
+    struct emulated_capture *capture; /* NULL: it works */
     int device;
     bool blocking, destroyed; /* blocking: in order with the default stream */
 };
@@ -100,6 +101,10 @@ void emulated_run_device(int device)
 void emulated_enqueue(struct emulated_stream *stream, void (*run)(void *closure),
                       const void *closure, size_t closure_bytes)
 {
+    if (stream->capture) {
+        emulated_record(stream->capture, run, closure, closure_bytes);
+        return;
+    }
     struct work *work = malloc(sizeof(*work) + closure_bytes);
     if (!work)
         emulated_abort("no memory for a stream's work");
@@ -130,6 +135,8 @@ cudaError_t emulated_submit(cudaStream_t handle, void (*work)(void *closure), co
     struct emulated_stream *stream = emulated_stream(handle);
     if (error == cudaSuccess && (!stream || stream->device != emulated_current()))
         error = cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess)
+        error = emulated_may_enqueue(stream);
     if (error == cudaSuccess) {
         check_pointers(stream, pointers, pointer_count);
         emulated_enqueue(stream, work, closure, closure_bytes);
@@ -161,6 +168,21 @@ int emulated_stream_device(const struct emulated_stream *stream)
     return stream->device;
 }
 
+struct emulated_capture *emulated_stream_capture(const struct emulated_stream *stream)
+{
+    return stream->capture;
+}
+
+void emulated_stream_divert(struct emulated_stream *stream, struct emulated_capture *capture)
+{
+    stream->capture = capture;
+}
+
+static bool is_capturing(cudaStream_t stream)
+{
+    return stream->capture != NULL;
+}
+
 static bool is_current(cudaStream_t stream)
 {
     return stream->device == emulated_current();
@@ -175,7 +197,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned int fla
         struct emulated_stream *stream = calloc(1, sizeof(*stream));
         if (!stream)
             emulated_abort("no memory for a stream");
-        stream->head = (struct emulated_stream_head){emulated_submit, is_current};
+        stream->head = (struct emulated_stream_head){emulated_submit, is_current, is_capturing};
         stream->device = emulated_current();
         stream->blocking = !(flags & cudaStreamNonBlocking);
         stream->next = streams;
@@ -200,6 +222,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
     struct emulated_stream *stream = emulated_stream(handle);
     if (!stream)
         return emulated_end(cudaErrorInvalidResourceHandle);
+    if (stream->capture)
+        return emulated_end(emulated_refuse(cudaErrorStreamCaptureUnsupported));
     wait_until(stream, numbers); /* also before an error */
     return emulated_end(error ? error : emulated_stuck(stream->device));
 }
@@ -245,6 +269,8 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle)
     struct emulated_stream *stream = emulated_stream(stream_handle);
     if (error == cudaSuccess && (!event || !stream || event->device != stream->device))
         error = cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess && stream->capture)
+        error = emulated_refuse(cudaErrorStreamCaptureUnsupported);
     if (error == cudaSuccess) {
         event->stream = stream;
         event->number = numbers;
@@ -271,6 +297,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle, 
     struct emulated_stream *stream = emulated_stream(stream_handle);
     if (error == cudaSuccess && (!event || !stream || flags != 0))
         error = cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess && stream->capture)
+        error = emulated_refuse(cudaErrorStreamCaptureIsolation);
     if (error == cudaSuccess && event->stream) {
         struct await one = {.stream = event->stream, .number = event->number};
         emulated_enqueue(stream, await, &one, sizeof(one));

@@ -184,6 +184,122 @@ static void work_that_fails()
     release(memory, stream);
 }
 
+/* ---- captures ----------------------------------------------------------- */
+
+static void begin_capture(cudaStream_t stream)
+{
+    MUST_WORK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+}
+
+static cudaGraphExec_t end_capture(cudaStream_t stream)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    MUST_WORK(cudaStreamEndCapture(stream, &graph));
+    MUST_WORK(cudaGraphInstantiateWithFlags(&executable, graph, 0));
+    MUST_WORK(cudaGraphDestroy(graph));
+    return executable;
+}
+
+static __global__ void add(float *to, const float *what)
+{
+    to[0] += what[0];
+}
+
+/* What is captured is done when the graph is launched, each time, with what lies there then. */
+static void captured_work_is_replayed()
+{
+    cudaStream_t stream = new_stream();
+    float *sum = device_memory(), *what = device_memory(), *copy = device_memory();
+    launch_fill(sum, COUNT, 0, stream);
+    launch_fill(what, COUNT, 3, stream);
+    begin_capture(stream);
+    MUST_WORK(cudaMemcpyAsync(copy, what, sizeof(float), cudaMemcpyDeviceToDevice, stream));
+    add<<<1, 1, 0, stream>>>(sum, copy);
+    MUST(cudaGetLastError() == cudaSuccess);
+    cudaGraphExec_t graph = end_capture(stream);
+    MUST(fetch(sum, stream) == 0);
+    MUST_WORK(cudaGraphLaunch(graph, stream));
+    launch_fill(what, COUNT, 4, stream);
+    MUST_WORK(cudaGraphLaunch(graph, stream));
+    MUST(fetch(sum, stream) == 7 && emulated_gpu_graphs() == 2);
+    MUST_WORK(cudaGraphExecDestroy(graph));
+    MUST(cudaGraphLaunch(graph, stream) == cudaErrorInvalidValue);
+    MUST_WORK(cudaFree(what));
+    MUST_WORK(cudaFree(copy));
+    release(sum, stream);
+}
+
+/* What no capture may hold fails at once, and the capture at its end; then the stream works again. */
+static void captures_refuse()
+{
+    static float pageable[1];
+    cudaStream_t stream = new_stream();
+    cudaEvent_t event = new_event();
+    float *memory = device_memory(), *other = device_memory();
+    void *ignored;
+    for (int wrong = 0; wrong < 10; wrong++) {
+        cudaError_t error = cudaSuccess;
+        cudaGraph_t graph;
+        begin_capture(stream);
+        launch_fill(memory, COUNT, 5, stream);
+        if (wrong == 0)
+            error = cudaStreamSynchronize(stream);
+        else if (wrong == 1)
+            error = cudaDeviceSynchronize();
+        else if (wrong == 2)
+            error = cudaMalloc(&ignored, BYTES);
+        else if (wrong == 3)
+            error = cudaFree(other);
+        else if (wrong == 4)
+            error = cudaHostAlloc(&ignored, BYTES, cudaHostAllocPortable);
+        else if (wrong == 5)
+            error = cudaMemset(memory, 0, BYTES);
+        else if (wrong == 6)
+            error = cudaMemcpyAsync(memory, pageable, 4, cudaMemcpyHostToDevice, stream);
+        else if (wrong == 7)
+            error = cudaStreamWaitEvent(stream, event, 0);
+        else if (wrong == 8)
+            error = cudaEventRecord(event, stream);
+        else {
+            launch_fill(memory, COUNT, 5, nullptr);
+            error = cudaGetLastError();
+        }
+        MUST(error != cudaSuccess);
+        launch_fill(memory, COUNT, 5, stream);
+        MUST(cudaGetLastError() == cudaErrorStreamCaptureInvalidated);
+        MUST(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated && !graph);
+        MUST(cudaGetLastError() == cudaErrorStreamCaptureInvalidated);
+    }
+    launch_fill(memory, COUNT, 6, stream);
+    MUST(fetch(memory, stream) == 6);
+    MUST(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeThreadLocal) ==
+         cudaErrorStreamCaptureUnsupported);
+    MUST_WORK(cudaEventDestroy(event));
+    MUST_WORK(cudaFree(other));
+    release(memory, stream);
+}
+
+static void leaks_graph()
+{
+    cudaStream_t stream = new_stream();
+    begin_capture(stream);
+    end_capture(stream);
+    MUST_WORK(cudaStreamDestroy(stream));
+}
+
+static void graph_after_free()
+{
+    cudaStream_t stream = new_stream();
+    float *memory = device_memory();
+    begin_capture(stream);
+    launch_fill(memory, COUNT, 5, stream);
+    cudaGraphExec_t graph = end_capture(stream);
+    MUST_WORK(cudaFree(memory));
+    MUST_WORK(cudaGraphLaunch(graph, stream));
+    MUST_WORK(cudaStreamSynchronize(stream));
+}
+
 /* ---- two GPUs ----------------------------------------------------------- */
 
 static void wrong_gpu_is_refused()
@@ -432,6 +548,10 @@ static const struct {
     CASE(grid_limits),
     CASE(calls_that_fail),
     CASE(work_that_fails),
+    CASE(captured_work_is_replayed),
+    CASE(captures_refuse),
+    CASE(leaks_graph),
+    CASE(graph_after_free),
     CASE(wrong_gpu_is_refused),
     CASE(no_gpu_is_chosen),
     CASE(kernel_is_given_other_gpu),
