@@ -11,7 +11,7 @@
 
 /* What the table fills besides a struct training_options. */
 struct arguments {
-    const char *model, *hidden_units, *loss, *bad_rows, *ps_strategy, *ps_transport;
+    const char *model, *hidden_units, *loss, *bad_rows, *ps_strategy, *ps_transport, *cuda_graphs;
     struct hyperparameter_options learns;
     double feature_scale, patience_seconds, save_seconds;
     int64_t seed, threads;
@@ -208,6 +208,7 @@ static enum error choose(const struct arguments *arguments, struct training_opti
     options->round_robin = strcmp(arguments->ps_strategy, "round_robin") == 0;
     options->staleness = arguments->staleness;
     options->tcp_only = strcmp(arguments->ps_transport, "tcp") == 0;
+    options->engine.no_graphs = strcmp(arguments->cuda_graphs, "off") == 0;
     return error;
 }
 
@@ -440,6 +441,12 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .given = &arguments->cluster.task_index_given},
         COMMANDS_BAD_ROWS_OPTION(&arguments->bad_rows),
         COMMANDS_ENGINE_OPTIONS(&options->engine, &arguments->threads),
+        {.name = "cuda_graphs",
+         .type = OPTION_CHOICE,
+         .target = &arguments->cuda_graphs,
+         .choices = "auto|off",
+         .help = "auto: the work of a batch is one launch on a GPU, where that works; off: each "
+                 "operation is launched by itself, with the same results"},
     };
     enum { OWN = sizeof(table) / sizeof(table[0]), ALL = OWN + HYPERPARAMETER_OPTIONS };
     struct option all[ALL];
@@ -455,6 +462,7 @@ static enum error run(const struct program *program, int argc, char **argv)
                                   .staleness = -1,
                                   .ps_strategy = "bytes",
                                   .ps_transport = "auto",
+                                  .cuda_graphs = "auto",
                                   .patience_seconds = 60,
                                   .save_seconds = 600,
                                   .seed = -1,

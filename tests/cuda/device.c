@@ -200,7 +200,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     if (error == cudaSuccess && attribute != cudaDevAttrComputeCapabilityMajor)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
-        *value = emulated_is_planned("old") ? 7 : 9;
+        *value = emulated_is_planned("old") ? 7 : 8;
     return emulated_end(error);
 }
 

@@ -16,6 +16,7 @@ typedef struct cublasContext *handle_type;
 typedef int create_function(handle_type *handle);
 typedef int destroy_function(handle_type handle);
 typedef int set_stream_function(handle_type handle, void *stream);
+typedef int set_workspace_function(handle_type handle, void *memory, size_t bytes);
 typedef int set_math_function(handle_type handle, int mode);
 typedef int get_version_function(handle_type handle, int *version);
 typedef const char *status_function(int status);
@@ -31,6 +32,7 @@ struct cublas {
     create_function *create;
     destroy_function *destroy;
     set_stream_function *set_stream;
+    set_workspace_function *set_workspace; /* NULL: an old cuBLAS */
     set_math_function *set_math;
     get_version_function *get_version;
     status_function *status_text;
@@ -60,6 +62,9 @@ static enum error load(struct cublas *cublas)
     if (!error &&
         blas_find(library, "cuBLAS", "cublasGetStatusString", (void **)&cublas->status_text))
         cublas->status_text = NULL; /* since cuBLAS 11.4 */
+    if (!error &&
+        blas_find(library, "cuBLAS", "cublasSetWorkspace_v2", (void **)&cublas->set_workspace))
+        cublas->set_workspace = NULL;
     return error;
 }
 
@@ -114,6 +119,14 @@ void cublas_close(struct cublas *cublas)
     if (cublas->handle)
         cublas->destroy(cublas->handle);
     free(cublas);
+}
+
+enum error cublas_set_workspace(struct cublas *cublas, void *memory, size_t bytes)
+{
+    if (!cublas->set_workspace)
+        return OK;
+    return check(cublas, cublas->set_workspace(cublas->handle, memory, bytes),
+                 "cuBLAS: cublasSetWorkspace");
 }
 
 /* cuBLAS is column-major: what it calls B A is our A B, seen transposed. */

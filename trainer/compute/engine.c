@@ -25,8 +25,10 @@ static void flush_denormals(void)
 static enum error open_parts(const struct engine_options *options, const char *device,
                              struct engine *engine)
 {
-    struct kernel_options kernel = {
-        .blas = options->blas, .threads = options->threads, .precision = options->precision};
+    struct kernel_options kernel = {.blas = options->blas,
+                                    .threads = options->threads,
+                                    .precision = options->precision,
+                                    .no_graphs = options->no_graphs};
     *engine = (struct engine){.device = NULL};
     enum error error = device_open(device, &engine->device);
     if (!error)

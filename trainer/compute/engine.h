@@ -22,6 +22,7 @@ struct engine_options {
     const char *blas;      /* as blas_open() takes it */
     unsigned threads;      /* of one matrix product */
     const char *precision; /* as struct kernel_options has it */
+    bool no_graphs;        /* likewise */
 };
 
 struct engine {

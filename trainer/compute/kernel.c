@@ -141,3 +141,34 @@ enum error kernel_update(struct kernel *kernel, const struct optimizer *optimize
             kernel_scale(kernel, update->parameters, update->count, optimizer_decay(optimizer, t));
     return error ? error : kernel->ops->update(kernel, optimizer, t, update);
 }
+
+bool kernel_captures(const struct kernel *kernel)
+{
+    return kernel->captures;
+}
+
+enum error kernel_copy(struct kernel *kernel, const float *from, size_t count, float *to)
+{
+    return kernel->ops->copy(kernel, from, count, to);
+}
+
+enum error kernel_capture_begin(struct kernel *kernel)
+{
+    return kernel->ops->capture_begin(kernel);
+}
+
+enum error kernel_capture_end(struct kernel *kernel, struct kernel_graph **ret_graph)
+{
+    return kernel->ops->capture_end(kernel, ret_graph);
+}
+
+enum error kernel_graph_launch(struct kernel *kernel, struct kernel_graph *graph)
+{
+    return kernel->ops->graph_launch(kernel, graph);
+}
+
+void kernel_graph_free(struct kernel *kernel, struct kernel_graph *graph)
+{
+    if (graph)
+        kernel->ops->graph_free(kernel, graph);
+}

@@ -31,6 +31,7 @@ struct kernel_options {
     const char *blas;      /* CPU: as blas_open() takes it; NULL: "auto" */
     unsigned threads;      /* CPU: of one matrix product; 0: 1 */
     const char *precision; /* GPU: of the factors of products: "f32" (NULL too), "tf32", "bf16" */
+    bool no_graphs;        /* GPU: kernel_captures() is false */
 };
 
 /* What a layer reads, x[B,I]; made by kernel_input() from what the feed brought, or filled in with
@@ -69,8 +70,12 @@ struct kernel {
     const struct kernel_ops *ops;
     struct device *device;      /* borrowed */
     struct device_queue *queue; /* borrowed */
+    bool captures;              /* kernel_captures() */
     char description[200];      /* "CPU, oneDNN 2.6.3, ..."; for the log */
 };
+
+/* Captured work of one kernel, a CUDA graph. */
+struct kernel_graph;
 
 struct kernel_ops {
     const char *name;
@@ -109,6 +114,13 @@ struct kernel_ops {
                        size_t count) MUST_CHECK;
     enum error (*update)(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                          const struct kernel_update *update) MUST_CHECK;
+    /* NULL where nothing is captured: */
+    enum error (*copy)(struct kernel *kernel, const float *from, size_t count,
+                       float *to) MUST_CHECK;
+    enum error (*capture_begin)(struct kernel *kernel) MUST_CHECK;
+    enum error (*capture_end)(struct kernel *kernel, struct kernel_graph **ret_graph) MUST_CHECK;
+    enum error (*graph_launch)(struct kernel *kernel, struct kernel_graph *graph) MUST_CHECK;
+    void (*graph_free)(struct kernel *kernel, struct kernel_graph *graph);
 };
 
 /* The implementation for `device`. `queue` must belong to it. options may be NULL. Loads BLAS or
@@ -194,5 +206,23 @@ enum error kernel_clip(struct kernel *kernel, const struct gradient_clip *clip, 
  * Bit-equal on every device. */
 enum error kernel_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                          const struct kernel_update *update) MUST_CHECK;
+
+/* Work that is the same again and again, captured once and then launched as one: a GPU begins its
+ * kernels faster than the host could enqueue them. Only where kernel_captures(). */
+bool kernel_captures(const struct kernel *kernel);
+
+/* to[count] = from[count] */
+enum error kernel_copy(struct kernel *kernel, const float *from, size_t count,
+                       float *to) MUST_CHECK;
+
+/* Operations from here to the end are not done but noted, with the places of what they read and
+ * write. Nothing may be allocated, copied to or from the host or waited for on the way. Each begin
+ * that succeeds has its end, whatever failed between them. ERROR_UNAVAILABLE when the device or a
+ * library cannot: the same operations, enqueued, may work. */
+enum error kernel_capture_begin(struct kernel *kernel) MUST_CHECK;
+enum error kernel_capture_end(struct kernel *kernel, struct kernel_graph **ret_graph) MUST_CHECK;
+enum error kernel_graph_launch(struct kernel *kernel, struct kernel_graph *graph) MUST_CHECK;
+/* NULL is legal. What was launched must be done. */
+void kernel_graph_free(struct kernel *kernel, struct kernel_graph *graph);
 
 #endif

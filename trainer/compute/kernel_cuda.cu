@@ -27,6 +27,9 @@ extern "C" {
 #define SUM_ROWS 8
 #define TENSOR_MAJOR 8     /* compute capability of the first GPUs with TF32 and bfloat16 */
 #define SQUARES_BLOCKS 256 /* that add up squares, whatever their number */
+#define WORKSPACE_MAJOR 9  /* compute capability of the first GPUs (Hopper) that want more */
+#define WORKSPACE_BYTES ((size_t)32 << 20)
+#define WORKSPACE_BYTES_BEFORE ((size_t)4 << 20)
 
 struct kernel_cuda {
     struct kernel kernel; /* first */
@@ -37,6 +40,7 @@ struct kernel_cuda {
     size_t rows_limit;
     double *squares;    /* [SQUARES_BLOCKS], device */
     float *clip_factor; /* device */
+    void *workspace;    /* cuBLAS's, device */
 };
 
 static struct kernel_cuda *cuda(struct kernel *kernel)
@@ -632,7 +636,21 @@ static void cuda_close(struct kernel *kernel)
     device_memory_free(kernel->device, cuda(kernel)->squares);
     device_memory_free(kernel->device, cuda(kernel)->clip_factor);
     cublas_close(cuda(kernel)->cublas);
+    device_memory_free(kernel->device, cuda(kernel)->workspace);
     free(kernel);
+}
+
+/* cuBLAS's own would be allocated when a product first needs it, which no capture permits. As large
+ * as NVIDIA advises for the GPU; with and without captures, since the size may decide which of its
+ * kernels cuBLAS takes, and so the last bits. */
+static enum error give_workspace(struct kernel_cuda *self)
+{
+    int major = 0, index = self->kernel.device->index;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) != cudaSuccess)
+        return launched(&self->kernel, "the GPU's compute capability");
+    size_t bytes = major >= WORKSPACE_MAJOR ? WORKSPACE_BYTES : WORKSPACE_BYTES_BEFORE;
+    enum error error = device_memory_new(self->kernel.device, bytes, &self->workspace);
+    return error ? error : cublas_set_workspace(self->cublas, self->workspace, bytes);
 }
 
 /* What products are to be in, where this GPU can. */
@@ -672,6 +690,11 @@ static const struct kernel_ops ops = {
     cuda_scale,
     cuda_clip,
     cuda_update,
+    kernel_cuda_copy,
+    kernel_cuda_capture_begin,
+    kernel_cuda_capture_end,
+    kernel_cuda_graph_launch,
+    kernel_cuda_graph_free,
 };
 
 enum error kernel_cuda_open(struct device *device, struct device_queue *queue,
@@ -693,10 +716,13 @@ enum error kernel_cuda_open(struct device *device, struct device_queue *queue,
         error = choose_precision(&made->kernel, options->precision, &precision);
     if (!error)
         error = cublas_open(made->stream, precision, &made->cublas);
+    if (!error)
+        error = give_workspace(made);
     if (error) {
-        free(made);
+        cuda_close(&made->kernel);
         return error;
     }
+    made->kernel.captures = !options->no_graphs;
     snprintf(made->kernel.description, sizeof(made->kernel.description), "%s, %s",
              device->description, cublas_describe(made->cublas));
     *ret_kernel = &made->kernel;

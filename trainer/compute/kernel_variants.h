@@ -17,6 +17,15 @@ enum error kernel_cuda_open(struct device *device, struct device_queue *queue,
                             const struct kernel_options *options,
                             struct kernel **ret_kernel) MUST_CHECK;
 
+/* Of the CUDA kernel's operations those of kernel_graph_cuda.cu. */
+enum error kernel_cuda_copy(struct kernel *kernel, const float *from, size_t count,
+                            float *to) MUST_CHECK;
+enum error kernel_cuda_capture_begin(struct kernel *kernel) MUST_CHECK;
+enum error kernel_cuda_capture_end(struct kernel *kernel,
+                                   struct kernel_graph **ret_graph) MUST_CHECK;
+enum error kernel_cuda_graph_launch(struct kernel *kernel, struct kernel_graph *graph) MUST_CHECK;
+void kernel_cuda_graph_free(struct kernel *kernel, struct kernel_graph *graph);
+
 #if defined(__cplusplus)
 }
 #endif

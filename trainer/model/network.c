@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "common/text.h"
 #include "trainer/compute/dropout.h"
+#include "trainer/model/gradient_graphs.h"
 
 /* What a batch brings besides its features: a mask for each layer that drops, then [B] classes
  * (int32_t) or targets (float). */
@@ -39,8 +40,10 @@ struct network {
      * gradients[i] is the gradient of outputs[i] before the activation, [B, its width] both. */
     float *outputs[MODEL_LAYERS_LIMIT], *gradients[MODEL_LAYERS_LIMIT];
     void *facts;                   /* facts_of() are those of the latest batch */
+    float *features;               /* [B,F], where graphs read a batch; NULL: there are none */
     struct kernel_result *results; /* [2]: of the latest gradient, of the latest evaluation */
 
+    struct gradient_graphs graphs;
     struct sent_result sent[2]; /* likewise */
     struct facts_slot facts_slots[NETWORK_AHEAD];
     size_t next_facts_slot;
@@ -77,6 +80,9 @@ static enum error allocate_layers(struct network *network)
             error = device_floats_new(device, network->options.batch_rows, width,
                                       &network->gradients[i]);
     }
+    if (!error && network->graphs.on)
+        error = device_floats_new(device, network->options.batch_rows,
+                                  network->options.shape.features, &network->features);
     return error;
 }
 
@@ -135,6 +141,7 @@ enum error network_new(const struct model_options *options, const struct model_l
     network->options = *options;
     network->layout = layout;
     network->kernel = kernel;
+    gradient_graphs_init(&network->graphs, kernel);
     error = kernel_reserve(kernel, options->batch_rows, options->shape.features);
     if (!error)
         error = allocate_layers(network);
@@ -155,6 +162,8 @@ void network_free(struct network *network)
     if (!network)
         return;
     struct device *device = network->kernel->device;
+    gradient_graphs_release(&network->graphs);
+    device_memory_free(device, network->features);
     for (size_t i = 0; i < MODEL_LAYERS_LIMIT; i++) {
         device_memory_free(device, network->outputs[i]);
         device_memory_free(device, network->gradients[i]);
@@ -327,20 +336,46 @@ static enum error backward(struct network *network, const float *values,
     return error;
 }
 
+/* The arguments of network_gradient(). */
+struct gradient_work {
+    struct network *network;
+    const float *values;
+    struct model_batch batch;
+    float *gradient;
+};
+
+/* Of the batch it enqueues only the number of rows and places: what lies there may change until it
+ * is done, from one launch of a graph to the next. */
+static enum error enqueue_gradient(void *context)
+{
+    const struct gradient_work *work = context;
+    struct network *network = work->network;
+    struct kernel_input input;
+    enum error error =
+        forward(network, work->values, &work->batch, network->options.dropout > 0, &input);
+    if (!error)
+        error = compare(network, work->batch.rows, &network->results[0]);
+    if (!error)
+        error = backward(network, work->values, &input, work->gradient);
+    if (!error && gradient_clip_is_on(&network->options.clip))
+        error = kernel_clip(network->kernel, &network->options.clip, work->gradient,
+                            network->layout->parameters);
+    return error;
+}
+
 enum error network_gradient(struct network *network, const float *values,
                             const struct model_batch *batch, float *ret_gradient)
 {
-    struct kernel_input input;
+    struct gradient_work work = {network, values, *batch, ret_gradient};
+    struct gradient_key key = {batch->rows, values, ret_gradient};
     enum error error = send_facts(network, batch);
+    if (!error && network->graphs.on) {
+        error = kernel_copy(network->kernel, batch->features,
+                            batch->rows * network->options.shape.features, network->features);
+        work.batch.features = network->features;
+    }
     if (!error)
-        error = forward(network, values, batch, network->options.dropout > 0, &input);
-    if (!error)
-        error = compare(network, batch->rows, &network->results[0]);
-    if (!error)
-        error = backward(network, values, &input, ret_gradient);
-    if (!error && gradient_clip_is_on(&network->options.clip))
-        error = kernel_clip(network->kernel, &network->options.clip, ret_gradient,
-                            network->layout->parameters);
+        error = gradient_graphs_run(&network->graphs, &key, enqueue_gradient, &work);
     if (!error)
         network->rows = batch->rows;
     return error;
