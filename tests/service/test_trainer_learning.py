@@ -127,6 +127,18 @@ def test_a_run_with_everything_that_goes_on_comes_to_the_same_bytes(served, stor
     assert not {"l2", "beta1", "nesterov", "decay_rate"} & set(metadata), "what nobody chose is not there"
 
 
+@pytest.mark.parametrize("batch", [50, 128])
+def test_cuda_graphs_change_no_bit(served, store, tmp_path, batch):  # noqa: F811
+    """Where there is a GPU: masks, rates and rows are those of each batch. Where there is none, the option is heeded by nobody."""
+    ends = []
+    for graphs in ("auto", "off"):
+        done = learns(served, store, tmp_path / graphs, batch_size=batch, train_steps=40, cuda_graphs=graphs,
+                      **{**EVERYTHING, "clip_norm": 0, "clip_value": 0.01})
+        assert "no CUDA graph" not in done.stderr
+        ends.append(newest(tmp_path / graphs).read_bytes())
+    assert ends[0] == ends[1]
+
+
 # ---- in a cluster ---------------------------------------------------------------------------------
 
 
