@@ -272,9 +272,13 @@ def test_a_disk_that_fails_now_and_then_repeats_and_skips_nothing(sampler, strac
     server = sampler(*options)
     clients = [Client(server, f"w{number}") for number in range(6)]
     with failing(server, strace, tmp_path / "trace", "fdatasync,fsync:error=EIO:when=3+5", "pwrite64,pwritev:error=EIO:when=20+31"):
+        def refused():
+            return any(503 in client.statuses for client in clients)
+
         def pull(client):
-            until = time.monotonic() + (20 if LONG else 2.5)
-            while time.monotonic() < until:
+            began = time.monotonic()
+            until, latest = began + (20 if LONG else 2.5), began + PATIENCE_S
+            while time.monotonic() < until or (durability == "fsync" and not refused() and time.monotonic() < latest):
                 lease = client.name != "w0"
                 status, _ = client.draw(lease=lease, ack=client.seq - 3 if lease and client.seq % 3 == 0 and client.seq else None)
                 if status != 200:

@@ -87,7 +87,7 @@ def test_bad_usage(words, says):
 
 def test_a_parameter_server(start, served, store, tmp_path):  # noqa: F811
     """Server 0 of two waits for the other: its process works, and it cannot serve."""
-    cluster = Cluster(start, served, store, tmp_path / "run", train_steps=100000, **ADDITIVE)
+    cluster = Cluster(start, served, store, tmp_path / "run", train_steps=10**9, **ADDITIVE)
     cluster.start_server(0)
     port = cluster.servers[0].split(":")[1]
     wait_for(lambda: run("trainer", "healthcheck", *PATIENT, "--live", "--listen", f"127.0.0.1:{port}", status=None).returncode == 0, "no HTTP")
