@@ -188,7 +188,7 @@ static enum error make_cache(struct feed *feed)
 {
     size_t limit = feed->options.cache_bytes;
     struct machine machine;
-    if (limit == 0)
+    if (limit == 0 || store_info(feed->options.store)->features == 0)
         return OK;
     machine_look(&machine);
     if (machine.memory_bytes && limit > machine.memory_bytes / 2)

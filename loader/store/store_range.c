@@ -110,7 +110,7 @@ static enum error range_scan(struct store *store, enum scan_columns columns, sto
             .first_row = first,
             .ids = block->ids,
             .labels = block->labels,
-            .label_values = columns == SCAN_FEATURES ? block->label_values : NULL,
+            .label_values = columns & SCAN_FEATURES ? block->label_values : NULL,
         };
         error = sink(context, &shown);
     }

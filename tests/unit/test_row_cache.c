@@ -476,6 +476,22 @@ static void test_the_file_may_go_once_it_is_cached(void **state)
     store_close(inner);
 }
 
+static void test_units_without_rows(void **state)
+{
+    struct store *inner = NULL;
+    struct store *cache = NULL;
+    struct rows rows;
+    (void)state;
+    assert_ok(store_open("range:100?labels=3", false, &inner));
+    rows_scan(&rows, inner, SCAN_FEATURES);
+    assert_ok(row_cache_open(inner, UINT64_MAX, 0, &cache));
+    assert_ok(row_cache_wait(cache));
+    check_fetch(cache, &rows, 1);
+    rows_release(&rows);
+    store_close(cache);
+    store_close(inner);
+}
+
 enum { THREADS = 4, ROWS = 5000, FEATURES = 40 };
 
 static void *fetch_much(void *argument)
@@ -536,6 +552,7 @@ static void test_many_threads_read_at_once(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_rows_are_those_of_the_store, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_rows_change_their_form, make_folder, remove_folder),
+    cmocka_unit_test(test_units_without_rows),
     cmocka_unit_test(test_rows_come_while_it_fills),
     cmocka_unit_test(test_as_many_rows_as_there_is_room_for),
     cmocka_unit_test(test_it_stops_where_memory_is_scarce),
