@@ -27,8 +27,10 @@ enum error commands_with_trained(const struct program *program, const struct com
                                  const char *store_help, const struct option *more, int argc,
                                  char **argv, commands_use *use, void *context)
 {
-    struct trained_model_options options = {
-        .engine = {.device = "auto", .blas = "auto", .precision = "f32"}};
+    struct trained_model_options options = {.engine = {.device = "auto",
+                                                       .blas = "auto",
+                                                       .precision = "f32",
+                                                       .no_graphs = true}}; /* of steps */
     struct trained_model trained = {.checkpoint = NULL};
     struct trained_model_source source = {.stream = "default", .patience_ms = PATIENCE_MS};
     const char *bad_rows = "fail";

@@ -23,8 +23,8 @@ struct cublas;
 enum error cublas_open(void *stream, const char *precision, struct cublas **ret_cublas) MUST_CHECK;
 void cublas_close(struct cublas *cublas);
 
-/* Device memory for cuBLAS to compute in, which must outlive it. An old cuBLAS that has no such call
- * goes on with its own. */
+/* Device memory for cuBLAS to compute in, which must outlive it. An old cuBLAS that has no such
+ * call goes on with its own. */
 enum error cublas_set_workspace(struct cublas *cublas, void *memory, size_t bytes) MUST_CHECK;
 
 /* As blas_multiply(), on device memory. ERROR_UNAVAILABLE with cuBLAS's reason. */
