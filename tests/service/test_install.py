@@ -48,6 +48,14 @@ def test_installed_programs_start(prefix, name):
     assert "Commands:" in command(program, "--help", env=environment)
 
 
+def test_the_installed_script_trains(prefix, tmp_path):
+    (tmp_path / "table.csv").write_text("x,kind\n" + "0,a\n1,b\n" * 50)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TOMBOLA_")}
+    out = command(prefix / "bin" / "tombola", "run", "table.csv", "--label", "kind", "--steps", "100", cwd=tmp_path,
+                  env={**environment, "LD_LIBRARY_PATH": str(prefix / "lib")})
+    assert re.search(r"accuracy: 1$", out, re.MULTILINE) and "model.ckpt-100.safetensors" in out
+
+
 def test_a_c_program_finds_the_library_by_pkg_config(prefix, tmp_path):
     paths = {
         **os.environ,
