@@ -12,11 +12,20 @@ METADATA = {"name", "namespace", "labels", "annotations"}
 CONTAINER = {"name", "image", "imagePullPolicy", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts", "securityContext",
              "terminationMessagePolicy", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle", "workingDir"}
 POD = {"containers", "initContainers", "volumes", "restartPolicy", "automountServiceAccountToken", "enableServiceLinks", "securityContext",
-       "terminationGracePeriodSeconds", "nodeSelector", "tolerations", "affinity", "imagePullSecrets"}
+       "terminationGracePeriodSeconds", "runtimeClassName", "nodeSelector", "tolerations", "affinity", "imagePullSecrets"}
 KINDS = {  # kind -> apiVersion, fields of its spec, those without which it is refused
     "Deployment": ("apps/v1", {"replicas", "strategy", "selector", "template", "minReadySeconds", "progressDeadlineSeconds"}, {"selector", "template"}),
-    "Job": ("batch/v1", {"backoffLimit", "template", "completions", "parallelism", "ttlSecondsAfterFinished", "activeDeadlineSeconds"}, {"template"}),
-    "Service": ("v1", {"selector", "ports", "type", "clusterIP"}, {"selector", "ports"}),
+    "Job": ("batch/v1", {"backoffLimit", "template", "completions", "parallelism", "ttlSecondsAfterFinished", "activeDeadlineSeconds",
+                         "podFailurePolicy"}, {"template"}),
+    "StatefulSet": ("apps/v1", {"replicas", "serviceName", "podManagementPolicy", "selector", "template", "updateStrategy"},
+                    {"serviceName", "selector", "template"}),
+    "ConfigMap": ("v1", set(), set()),
+    "NetworkPolicy": ("networking.k8s.io/v1", {"podSelector", "policyTypes", "ingress", "egress"}, {"podSelector"}),
+    "PodDisruptionBudget": ("policy/v1", {"maxUnavailable", "minAvailable", "selector"}, {"selector"}),
+    "TFJob": ("kubeflow.org/v1", {"tfReplicaSpecs", "runPolicy", "successPolicy", "enableDynamicWorker"}, {"tfReplicaSpecs"}),
+    "PodMonitor": ("monitoring.coreos.com/v1", {"selector", "podMetricsEndpoints"}, {"selector", "podMetricsEndpoints"}),
+    "PrometheusRule": ("monitoring.coreos.com/v1", {"groups"}, {"groups"}),
+    "Service": ("v1", {"selector", "ports", "type", "clusterIP", "publishNotReadyAddresses"}, {"selector", "ports"}),
     "Namespace": ("v1", set(), set()),
     "PersistentVolume": ("v1", {"capacity", "accessModes", "persistentVolumeReclaimPolicy", "storageClassName", "mountOptions", "claimRef", "nfs",
                                 "hostPath"}, {"capacity", "accessModes"}),
@@ -36,7 +45,8 @@ def merged(base, patch):
         return {key: value for key, value in {**base, **both}.items() if patch.get(key, value) is not None}
     if isinstance(base, list) and isinstance(patch, list) and all(isinstance(one, dict) and "name" in one for one in base + patch):
         patches = {one["name"]: one for one in patch}
-        return [merged(one, patches.pop(one["name"], {})) for one in base] + list(patches.values())
+        kept = [merged(one, patches.pop(one["name"], {})) for one in base]
+        return list(patches.values()) + kept
     return patch
 
 
@@ -44,21 +54,24 @@ def rendered(folder):
     """The documents of a kustomization, as `kubectl kustomize` prints them (but for the order of their keys)."""
     kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
     documents = []
-    for path in [folder / name for key in ("resources", "bases") for name in kustomization.get(key, [])]:
+    for path in [folder / name for name in kustomization.get("resources", [])]:
         documents += rendered(path) if path.is_dir() else list(yaml.safe_load_all(path.read_text()))
-    for path in [one["path"] for one in kustomization.get("patches", [])] + kustomization.get("patchesStrategicMerge", []):
-        for patch in yaml.safe_load_all((folder / path).read_text()):
+    for entry in kustomization.get("patches", []):
+        for patch in yaml.safe_load_all(entry["patch"] if "patch" in entry else (folder / entry["path"]).read_text()):
             found = [i for i, one in enumerate(documents) if name_of(one) == name_of(patch)]
-            assert len(found) == 1, f"{folder / path}: there is no {name_of(patch)} to change"
+            assert len(found) == 1, f"{folder}: there is no {name_of(patch)} to change"
             known = {one["name"] for one in all_containers(documents[found[0]])}
-            assert {one["name"] for one in all_containers(patch)} <= known, f"{folder / path}: it adds a container to {name_of(patch)}"
-            documents[found[0]] = merged(documents[found[0]], patch)
+            assert {one["name"] for one in all_containers(patch)} <= known, f"{folder}: it adds a container to {name_of(patch)}"
+            if patch.get("$patch") == "delete":
+                documents.pop(found[0])
+            else:
+                documents[found[0]] = merged(documents[found[0]], patch)
     images = list(kustomization.get("images", []))
     for path in kustomization.get("components", []):
         images += yaml.safe_load((folder / path / "kustomization.yaml").read_text())["images"]
     documents = copy.deepcopy(documents)
     for one in [one for document in documents for one in all_containers(document)]:
-        one["image"] = next((f"{image['newName']}:{image['newTag']}" for image in images if image["name"] == one["image"]), one["image"])
+        one["image"] = next((f"{image['newName']}:{image['newTag']}" for image in images if image["name"] == one["image"].rsplit(":", 1)[0]), one["image"])
     for document in documents:
         if "namespace" in kustomization and document["kind"] not in ("Namespace", "PersistentVolume"):
             document["metadata"]["namespace"] = kustomization["namespace"]
@@ -101,7 +114,7 @@ def check(documents):
         what = " ".join(name_of(one))
         version, fields, needed = KINDS[one["kind"]]
         assert one["apiVersion"] == version, f"{what}: apiVersion {one['apiVersion']}"
-        only(what, one, {"apiVersion", "kind", "metadata", "spec"})
+        only(what, one, {"apiVersion", "kind", "metadata", "data" if one["kind"] == "ConfigMap" else "spec"})
         only(what, one["metadata"], METADATA, {"name"})
         only(what, one.get("spec", {}), fields, needed)
         if one["kind"] not in ("Namespace", "PersistentVolume"):
@@ -112,6 +125,11 @@ def check(documents):
         check_claim(claim, documents)
     for service in of_kind(documents, "Service"):
         check_service(service, documents)
+    for settings in of_kind(documents, "ConfigMap"):
+        check_settings(settings["data"], documents)
+    for budget in of_kind(documents, "PodDisruptionBudget"):
+        wanted = budget["spec"]["selector"]["matchLabels"]
+        assert selected(wanted, documents), f"{' '.join(name_of(budget))} is for no pods"
 
 
 def of_kind(documents, kind):
@@ -145,9 +163,9 @@ def check_container(what, container, pod, documents):
     assert security["allowPrivilegeEscalation"] is False and security["capabilities"]["drop"] == ["ALL"], f"{what}: not restricted"
     only(what, resources, {"requests", "limits"}, {"requests", "limits"})
     only(what, resources["requests"], {"cpu", "memory"}, {"cpu", "memory"})
-    only(what, resources["limits"], {"cpu", "memory"}, {"memory"})
+    only(what, resources["limits"], {"cpu", "memory", "nvidia.com/gpu"}, {"memory"})
     for key, limit in resources["limits"].items():
-        assert amount(resources["requests"][key]) <= amount(limit), f"{what} requests more {key} than its limit"
+        assert amount(resources["requests"].get(key, limit)) <= amount(limit), f"{what} requests more {key} than its limit"
     mounts = container.get("volumeMounts", [])
     unique(what, [one["mountPath"] for one in mounts])
     for mount in mounts:
@@ -156,6 +174,12 @@ def check_container(what, container, pod, documents):
     said = " ".join(container.get("command", []) + container.get("args", []))
     for path in re.findall(r"(?<![\w/.])/(?:datanfs|tmp)\b", said):
         assert path in [one["mountPath"] for one in mounts], f"{what} uses {path}, and does not mount it"
+    settings = {key for one in of_kind(documents, "ConfigMap") for source in container.get("envFrom", [])
+                if source["configMapRef"]["name"] == one["metadata"]["name"] for key in one["data"]}
+    names = settings | {one["name"] for one in container.get("env", [])}
+    for name in re.findall(r"\$\(([A-Z_]+)\)|\$\{?((?:TOMBOLA_|SOURCE)[A-Z_]*)", said):
+        name = name[0] or name[1]
+        assert name in names | set(re.findall(r"([A-Z_]+)=", said)), f"{what} uses ${name}, which nothing sets"
     ports = {one["name"] for one in container.get("ports", [])}
     for probe in [container[key] for key in PROBES if key in container]:
         only(what, probe, PROBE, {"httpGet"})
@@ -163,9 +187,32 @@ def check_container(what, container, pod, documents):
         assert probe["httpGet"]["port"] in ports, f"{what}: a probe asks port {probe['httpGet']['port']}, of {ports}"
     listens = re.search(r"--listen=[\d.]+:(\d+)", said)
     assert not listens or int(listens[1]) in [one["containerPort"] for one in container["ports"]], f"{what} listens on another port"
+    check_urls(what, said, documents)
+
+
+def check_urls(what, said, documents):
     services = {one["metadata"]["name"]: [port["port"] for port in one["spec"]["ports"]] for one in of_kind(documents, "Service")}
     for host, port in re.findall(r"http://([a-z][\w.-]*)(?::(\d+))?", said):
         assert int(port or 80) in services.get(host, []), f"{what} asks {host}:{port or 80}, which no service is"
+
+
+def check_settings(settings, documents):
+    """The sampler and the servers that trainers are told of are there."""
+    check_urls("the settings", " ".join(settings.values()), documents)
+    for name in ("TOMBOLA_STORE", "TOMBOLA_LOGDIR", "SOURCE", "TEST_STORE"):
+        assert re.match(r"(\w+:)?/datanfs/\w", settings[name]), f"{name} is not on the volume"
+    if "TOMBOLA_PS_HOSTS" not in settings:
+        return
+    servers, = of_kind(documents, "StatefulSet")
+    name, spec = servers["metadata"]["name"], servers["spec"]
+    service, = [one["spec"] for one in of_kind(documents, "Service") if one["metadata"]["name"] == spec["serviceName"]]
+    assert service.get("clusterIP") == "None" and service.get("publishNotReadyAddresses"), "servers find each other before they are ready"
+    assert service["selector"].items() <= spec["template"]["metadata"]["labels"].items()
+    port, = service["ports"]
+    expected = [f"{name}-{index}.{spec['serviceName']}:{port['port']}" for index in range(spec["replicas"])]
+    assert settings["TOMBOLA_PS_HOSTS"].split(",") == expected, f"TOMBOLA_PS_HOSTS is not {expected}"
+    assert port["port"] == next(one["containerPort"] for one in all_containers(servers)[-1]["ports"] if one["name"] == port["targetPort"])
+    assert spec["podManagementPolicy"] == "Parallel", "servers wait for each other"
 
 
 def check_claim(claim, documents):
@@ -180,9 +227,14 @@ def check_claim(claim, documents):
     assert ("nfs" in volume) + ("hostPath" in volume) == 1, f"{what}: its volume has no source, or two"
 
 
+def selected(wanted, documents):
+    """What makes pods with these labels."""
+    return [one for one in documents if pod_of(one) and wanted.items() <= one["spec"]["template"]["metadata"]["labels"].items()]
+
+
 def check_service(service, documents):
     what, wanted = " ".join(name_of(service)), service["spec"]["selector"]
-    found = [one for one in of_kind(documents, "Deployment") if wanted.items() <= one["spec"]["template"]["metadata"]["labels"].items()]
+    found = selected(wanted, documents)
     assert wanted and len(found) == 1, f"{what} selects the pods of {[name_of(one) for one in found]}"
     ports = {port["name"] for one in all_containers(found[0]) for port in one.get("ports", [])}
     for port in service["spec"]["ports"]:

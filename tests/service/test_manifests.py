@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import manifests
-from conftest import PATIENCE_S, ROOT, environment, program, run_fails
+from conftest import PATIENCE_S, ROOT, environment, from_pypi, program, run_fails
 
 pytestmark = pytest.mark.plain
 
@@ -30,15 +30,21 @@ def container(file, kind, name):
     return found[0]
 
 
-def try_in(folder, pod, path=None):
+def settings(folder, **more):
+    """The environment that every pod has, with `folder` in the place of /datanfs."""
+    data = yaml.safe_load((BASE / "settings.yaml").read_text())["data"]
+    return {key: value.replace("/datanfs", str(folder)) for key, value in data.items()} | more
+
+
+def try_in(folder, pod, path=None, **more):
     """Runs the container's own command with `folder` in the place of /datanfs."""
     words = [word.replace("/datanfs", str(folder)) for word in pod["command"] + pod["args"]]
-    env = environment({"PATH": f"{path}:/usr/bin:/bin"} if path else None)
+    env = environment(settings(folder, **more) | ({"PATH": f"{path}:/usr/bin:/bin"} if path else {}))
     return subprocess.run(words, capture_output=True, text=True, env=env, timeout=PATIENCE_S, check=False)
 
 
-def run_in(folder, pod, path=None):
-    done = try_in(folder, pod, path)
+def run_in(folder, pod, path=None, **more):
+    done = try_in(folder, pod, path, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -47,8 +53,8 @@ def reached(folder):
     """The documents that a kustomization leads to, and the images that it renames."""
     kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
     images = {one["name"]: one["newName"] for one in kustomization.get("images", [])}
-    patches = [one["path"] for one in kustomization.get("patches", [])] + kustomization.get("patchesStrategicMerge", [])
-    names = [name for key in ("resources", "bases", "components") for name in kustomization.get(key, [])]
+    patches = [one["path"] for one in kustomization.get("patches", []) if "path" in one]
+    names = [name for key in ("resources", "components") for name in kustomization.get(key, [])]
     documents = []
     for path in [folder / name for name in names + patches]:
         if path.is_dir():
@@ -62,7 +68,7 @@ def reached(folder):
 
 def containers(documents):
     """Those of the manifests themselves: a patch's have no image."""
-    pods = [one["spec"]["template"]["spec"] for one in documents if one["kind"] in ("Deployment", "Job")]
+    pods = [one["spec"]["template"]["spec"] for one in documents if manifests.pod_of(one)]
     return [one for pod in pods for one in pod.get("initContainers", []) + pod["containers"] if "image" in one]
 
 
@@ -102,16 +108,35 @@ def test_the_tokens_are_made_once_and_hidden(volume):
     assert {one.name: one.read_text() for one in sorted((volume / "tokens").iterdir())} == before
 
 
-def test_the_trainer_sends_its_token(volume, tmp_path):
+@pytest.mark.parametrize("file, kind, name, pod, says", [
+    ("servers.yaml", "StatefulSet", "ps", "ps-1", ["--job_name=ps", "--task_index=1", "--token_file=/datanfs/tokens/tokens.json"]),
+    ("workers.yaml", "Job", "worker", "worker-abcde", ["--job_name=worker", r"--task_index=[1-9]\d*"]),
+    ("evaluator.yaml", "Job", "evaluator", "evaluator-abcde", ["--job_name=evaluator", r"--test_store=\$\(TEST_STORE\)"])])
+def test_trainers_send_their_token_and_know_who_they_are(volume, tmp_path, file, kind, name, pod, says):
     fake = tmp_path / "bin"
     fake.mkdir()
     (fake / "tombola-trainer").write_text('#!/bin/sh\nprintf "%s\\n" "$TOMBOLA_TOKEN" "$@"\n')
     (fake / "tombola-trainer").chmod(0o755)
-    pod = container("train.yaml", "Job", "train")
-    said = run_in(volume, pod, fake).splitlines()
+    said = run_in(volume, container(file, kind, name), fake, POD=pod).splitlines()
     assert said[0] == (volume / "tokens" / "train").read_text()
-    assert said[1] == "train"
-    assert said[2:] == [word.replace("/datanfs", str(volume)) for word in pod["args"][2:]]
+    assert said[1] == "train" and len(said) == 2 + len(says)
+    for word, pattern in zip(said[2:], says):
+        assert re.fullmatch(pattern.replace("/datanfs", str(volume)), word), word
+
+
+def test_pods_wait_until_the_sampler_is_ready(sampler, tmp_path):
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    (fake / "tombola-trainer").symlink_to(program("trainer"))
+    (fake / "sleep").write_text("#!/bin/sh\n")
+    (fake / "sleep").chmod(0o755)
+    server = sampler("--store", "range:100?labels=2")
+    for file, kind in (("servers.yaml", "StatefulSet"), ("workers.yaml", "Job"), ("evaluator.yaml", "Job")):
+        wait = container(file, kind, "wait-for-sampler")
+        run_in(tmp_path, wait, fake, TOMBOLA_SAMPLER=server.url)
+        shorter = wait | {"args": [wait["args"][0].replace("seq 600", "seq 3")]}
+        done = try_in(tmp_path, shorter, fake, TOMBOLA_SAMPLER="http://127.0.0.1:1")
+        assert done.returncode == 1 and done.stderr.count("http://127.0.0.1:1/readyz") == 3
 
 
 def test_nothing_lets_everybody_in(tmp_path):
@@ -150,7 +175,7 @@ def test_a_mistyped_file_fails_the_pod(path, tmp_path):
     run_in(volume, container("sampler.yaml", "Deployment", "tokens"))
     arguments = container("sampler.yaml", "Deployment", "sampler")["args"]
     words = [word.replace("/datanfs", str(volume)) for word in arguments if not word.startswith("--listen=")]
-    run_fails("sampler", *words, says=f"{volume}/samples.sqlite", status=None)
+    run_fails("sampler", *words, says=f"{volume}/samples.sqlite", status=None, env=settings(volume))
 
 
 def test_the_file_is_imported_once(path, tmp_path):
@@ -161,16 +186,16 @@ def test_the_file_is_imported_once(path, tmp_path):
     assert run_in(tmp_path, prepare, path) == ""
 
 
-def test_the_test_overlay_alone_makes_demo_data(tmp_path):
+def test_one_overlay_alone_makes_demo_data(tmp_path):
     (tmp_path / "tombola-loader").write_text('#!/bin/sh\necho "$1"\n[ "$1" = import ] || : >"$2/mnist_train.csv"\n')
     (tmp_path / "tombola-loader").chmod(0o755)
-    patches = yaml.safe_load_all((K8S / "overlays" / "test" / "pods.yaml").read_text())
+    patches = yaml.safe_load_all((K8S / "overlays" / "single" / "pods.yaml").read_text())
     patch = next(patches)["spec"]["template"]["spec"]["initContainers"][0]
     prepare = container("sampler.yaml", "Deployment", "prepare") | patch
     assert patch["name"] == "prepare"
     assert [run_in(tmp_path, prepare, tmp_path).split() for _ in range(2)] == [["demo", "import"], ["import"]]
     said = [path for path in sorted(K8S.rglob("*.yaml")) if re.search(r"tombola-loader demo", path.read_text())]
-    assert said == [K8S / "overlays" / "test" / "pods.yaml"]
+    assert said == [K8S / "overlays" / "single" / "pods.yaml"]
 
 
 # ---- the walk-through ---------------------------------------------------------------------------
@@ -178,13 +203,13 @@ def test_the_test_overlay_alone_makes_demo_data(tmp_path):
 def test_the_commands_apply_what_is_there():
     """Each folder that a README applies is complete, and every image in it comes from a registry."""
     text = "".join((ROOT / "deploy" / name).read_text() for name in ("README.md", "k8s/README.md"))
-    folders = re.findall(r"kubectl apply -k (\S+)", text)
-    assert len(folders) >= 3
+    folders = set(re.findall(r"kubectl apply -k ([\w/-]+)", text)) - {"deploy/k8s/overlays/single"}  # whose images are the node's
+    assert len(folders) == 5
     for folder in folders:
         documents, images = reached(ROOT / folder)
         assert documents, folder
         for one in containers(documents):
-            assert "/" in images.get(one["image"], ""), f"{folder}: the image {one['image']} is in no registry"
+            assert "/" in images.get(one["image"], one["image"]), f"{folder}: the image {one['image']} is in no registry"
 
 
 def test_a_failed_container_says_why_in_its_status():
@@ -195,13 +220,14 @@ def test_a_failed_container_says_why_in_its_status():
 
 # ---- names that lead somewhere ------------------------------------------------------------------
 
-OVERLAYS = ["base", "overlays/example", "overlays/test"]
+OVERLAYS = ["base", *(f"overlays/{name}" for name in ("example", "gpu", "monitoring", "single", "test", "tfjob"))]
 
 
 def applied(overlay="base"):
     """What a cluster has once the overlay, and the evaluation, were applied."""
     evaluate = K8S / overlay / "evaluate"
-    return manifests.rendered(K8S / overlay) + manifests.rendered(evaluate if evaluate.is_dir() else K8S / "evaluate")
+    beside = manifests.rendered(K8S / "overlays/example") if overlay == "overlays/monitoring" else []
+    return beside + manifests.rendered(K8S / overlay) + manifests.rendered(evaluate if evaluate.is_dir() else K8S / "evaluate")
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -230,8 +256,28 @@ def test_kustomize_makes_the_same(overlay):
     assert sorted_by_name(yaml.safe_load_all(done.stdout)) == sorted_by_name(manifests.rendered(K8S / overlay))
 
 
+@pytest.mark.parametrize("version", ["1.31", "1.37"])
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_schemas_of_current_versions_know_every_field(overlay, version, tmp_path):
+    tool = from_pypi("kubernetes-validate") / "bin" / "kubernetes-validate"
+    documents = [one for one in manifests.rendered(K8S / overlay) if "." not in one["apiVersion"].split("/")[0] or ".k8s.io/" in one["apiVersion"]]
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(documents))
+    done = subprocess.run([tool, "--strict", "-k", version, tmp_path / "all.yaml"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count(" passed for resource ") == len(documents) > 0
+
+
+def test_workers_that_meet_bad_input_are_not_repeated():
+    """The exit statuses of trainer/README.md."""
+    job, = [one for one in manifests.rendered(BASE) if manifests.name_of(one) == ("Job", "worker")]
+    actions = {status: rule["action"] for rule in job["spec"]["podFailurePolicy"]["rules"] for status in rule.get("onExitCodes", {}).get("values", [])}
+    assert actions == {2: "FailJob", 143: "Ignore"}
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
 # Where in the documents a name, a number or a field stands, and what a slip of the pen makes of it.
-DEPLOYMENT, JOB, SERVICE = ("Deployment", "sampler"), ("Job", "train"), ("Service", "sampler")
+DEPLOYMENT, JOB, SERVICE = ("Deployment", "sampler"), ("Job", "worker"), ("Service", "sampler")
+SERVERS, SETTINGS, BUDGET = ("StatefulSet", "ps"), ("ConfigMap", "settings"), ("PodDisruptionBudget", "ps")
 VOLUME, CLAIM = ("PersistentVolume", "tombola-datanfs"), ("PersistentVolumeClaim", "datanfs")
 POD = ("spec", "template", "spec")
 SAMPLER = (*POD, "containers", 0)
@@ -257,8 +303,18 @@ SLIPS = [
     (DEPLOYMENT, (*POD, "volumes", 0, "persistentVolumeClaim", "claimName"), "data"),
     (DEPLOYMENT, (*POD, "volumes", 1, "name"), "temp"),
     (JOB, (*POD, "restartPolicy"), "Always"),
-    (JOB, (*POD, "containers", 0, "args", 2), "--sampler=http://samplers"),
-    (JOB, (*POD, "containers", 0, "args", 2), "--sampler=http://sampler:8080"),
+    (SETTINGS, ("data", "TOMBOLA_SAMPLER"), "http://samplers"),
+    (SETTINGS, ("data", "TOMBOLA_SAMPLER"), "http://sampler:8080"),
+    (SETTINGS, ("data", "TOMBOLA_PS_HOSTS"), "ps-0.ps:2222"),
+    (SETTINGS, ("data", "TOMBOLA_PS_HOSTS"), "ps-0.ps:2222,ps-1.ps:2223"),
+    (SETTINGS, ("data", "TOMBOLA_LOGDIR"), "/model"),
+    (SETTINGS, ("data",), {}),
+    (SERVERS, ("spec", "replicas"), 3),
+    (SERVERS, ("spec", "serviceName"), "sampler"),
+    (SERVERS, ("spec", "podManagementPolicy"), "OrderedReady"),
+    (SERVERS, (*POD, "containers", 0, "ports", 0, "containerPort"), 2223),
+    (BUDGET, ("spec", "selector", "matchLabels", "app.kubernetes.io/name"), "server"),
+    (("Job", "evaluator"), (*POD, "containers", 0, "args", 2), "--test_store=$(TEST_STOR)"),
     (JOB, (*POD, "containers", 0, "volumeMounts"), []),
     (SERVICE, ("spec", "selector", "app.kubernetes.io/name"), "train"),
     (SERVICE, ("spec", "selector"), {}),
@@ -286,10 +342,10 @@ def test_a_slip_is_noticed(name, place, slip):
         manifests.check(documents)
 
 
-@pytest.mark.parametrize("kind, name", [("Job", "trian"), ("Deployment", "train")])
+@pytest.mark.parametrize("kind, name", [("Job", "wroker"), ("Deployment", "worker")])
 def test_a_patch_of_nothing_is_noticed(kind, name, tmp_path):
     shutil.copytree(K8S, tmp_path / "k8s")
     pods = tmp_path / "k8s" / "overlays" / "test" / "pods.yaml"
-    pods.write_text(pods.read_text().replace("kind: Job\nmetadata:\n  name: train", f"kind: {kind}\nmetadata:\n  name: {name}"))
+    pods.write_text(pods.read_text().replace("kind: Job\nmetadata:\n  name: worker", f"kind: {kind}\nmetadata:\n  name: {name}"))
     with pytest.raises(AssertionError, match="to change"):
         manifests.rendered(pods.parent)
