@@ -311,6 +311,29 @@ static void test_the_same_state_gives_the_same_bytes(void **state)
     model_free(model);
 }
 
+/* Rotation may remove the file while its model is scored. */
+static void test_a_copy_is_made_of_a_file_whose_name_is_gone(void **state)
+{
+    struct checkpoint_facts facts = make_facts("adagrad");
+    struct model *model = make_model(&facts);
+    struct checkpoint *checkpoint = NULL;
+    struct buffer one = BUFFER_INIT(1 << 20), two = BUFFER_INIT(1 << 20);
+
+    (void)state;
+    assert_ok(write_checkpoint(path, model, &facts));
+    assert_ok(file_read_whole(path, &one));
+    assert_ok(checkpoint_open(path, &checkpoint));
+    assert_int_equal(unlink(path), 0);
+    assert_ok(checkpoint_copy(checkpoint, path));
+    checkpoint_close(checkpoint);
+    assert_ok(file_read_whole(path, &two));
+    assert_int_equal(one.length, two.length);
+    assert_memory_equal(one.data, two.data, one.length);
+    buffer_release(&one);
+    buffer_release(&two);
+    model_free(model);
+}
+
 static void test_another_model_is_a_conflict_that_names_the_difference(void **state)
 {
     struct checkpoint_facts facts = make_facts("adagrad");
@@ -597,6 +620,8 @@ static const struct CMUnitTest tests[] = {
                                     tear_down),
     cmocka_unit_test_setup_teardown(test_parameters_alone_can_be_restored, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_the_same_state_gives_the_same_bytes, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_a_copy_is_made_of_a_file_whose_name_is_gone, set_up,
+                                    tear_down),
     cmocka_unit_test_setup_teardown(test_another_model_is_a_conflict_that_names_the_difference,
                                     set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_tensors_must_fit_the_model, set_up, tear_down),

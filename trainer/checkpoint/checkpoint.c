@@ -124,6 +124,11 @@ void checkpoint_close(struct checkpoint *checkpoint)
     free(checkpoint);
 }
 
+enum error checkpoint_copy(const struct checkpoint *checkpoint, const char *path)
+{
+    return safetensors_copy(checkpoint->file, path);
+}
+
 const char *checkpoint_path(const struct checkpoint *checkpoint)
 {
     return checkpoint->path;

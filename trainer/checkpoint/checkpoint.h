@@ -42,6 +42,10 @@ void checkpoint_close(struct checkpoint *checkpoint);
 
 /* Has it the metadata of a checkpoint? Else its facts are all zeros. */
 bool checkpoint_has_facts(const struct checkpoint *checkpoint);
+/* The file's bytes into `path`, whole or not at all. Also of a file that rotation has removed since
+ * it was opened. */
+enum error checkpoint_copy(const struct checkpoint *checkpoint, const char *path) MUST_CHECK;
+
 /* Borrowed until checkpoint_close(). */
 const char *checkpoint_path(const struct checkpoint *checkpoint);
 const struct checkpoint_facts *checkpoint_get_facts(const struct checkpoint *checkpoint);

@@ -371,6 +371,25 @@ static enum error hash_data(const struct safetensors *file, XXH3_state_t *state)
     return error;
 }
 
+enum error safetensors_copy(const struct safetensors *file, const char *path)
+{
+    struct file_writer *writer = NULL;
+    uint64_t end = PREFIX_BYTES + file->header_bytes + file->data_bytes;
+    char *chunk = array_new(CHUNK_BYTES, 1, "a copy of a safetensors file");
+    enum error error = chunk ? file_writer_open(path, &writer) : ERROR_MEMORY;
+    for (uint64_t at = 0; at < end && !error; at += CHUNK_BYTES) {
+        size_t bytes = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
+        error = file_read_at(file->descriptor, file->path, chunk, bytes, at);
+        if (!error)
+            error = file_writer_add(writer, chunk, bytes);
+    }
+    if (!error)
+        error = file_writer_commit(writer);
+    file_writer_close(writer);
+    free(chunk);
+    return error;
+}
+
 enum error safetensors_verify(const struct safetensors *file)
 {
     const char *digest = safetensors_metadata(file, SAFETENSORS_DIGEST);

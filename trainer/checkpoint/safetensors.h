@@ -84,6 +84,8 @@ enum error safetensors_read(const struct safetensors *file, const struct safeten
 /* Reads the whole file and compares it with its digest. ERROR_INPUT when they differ, or when it
  * has none. */
 enum error safetensors_verify(const struct safetensors *file) MUST_CHECK;
+/* Its bytes into `path`: aside, fsynced, renamed. Also of a file whose name is gone. */
+enum error safetensors_copy(const struct safetensors *file, const char *path) MUST_CHECK;
 
 /* What the writer takes: a tensor in host memory, and a line of metadata. Both borrowed. */
 struct safetensors_entry {

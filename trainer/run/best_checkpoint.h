@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "trainer/checkpoint/checkpoint.h"
 
 struct best_checkpoint {
     const char *logdir; /* borrowed */
@@ -23,9 +24,9 @@ struct best_checkpoint {
 /* `loss`: of the best model that the logdir has; INFINITY: there is none. */
 void best_checkpoint_init(struct best_checkpoint *best, const char *logdir, double loss,
                           int64_t step);
-/* The checkpoint of `step` in the file `path` has this loss. A copy that fails is tried again with
- * the next that is better than what was copied; the log says so. */
-void best_checkpoint_consider(struct best_checkpoint *best, const char *path, int64_t step,
+/* This checkpoint has this loss. A copy that fails is tried again with the next that is better than
+ * what was copied; the log says so. */
+void best_checkpoint_consider(struct best_checkpoint *best, const struct checkpoint *checkpoint,
                               double loss);
 
 #endif

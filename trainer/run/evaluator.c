@@ -102,8 +102,7 @@ static enum error score(struct evaluator *evaluator, struct trained_model *train
     if (!error)
         error = show(evaluator, trained->checkpoint, &evaluation);
     if (!error && evaluator->has_servers)
-        best_checkpoint_consider(&evaluator->best, checkpoint_path(trained->checkpoint),
-                                 checkpoint_step(trained->checkpoint), evaluation.loss);
+        best_checkpoint_consider(&evaluator->best, trained->checkpoint, evaluation.loss);
     evaluation_release(&evaluation);
     return error;
 }
