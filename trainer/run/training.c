@@ -563,8 +563,12 @@ static enum error work(struct training *training)
         if (stop_requested())
             return ERROR_CANCELLED;
         error = exchange_refill(training->parts.exchange, training->parts.feed);
-        if (error == ERROR_END)
+        if (error == ERROR_END) {
+            /* A test of this very step may have been of values that lacked what another worker's
+             * gradient had not changed yet on a server; those of now are the last. */
+            training->tested_step = -1;
             return OK;
+        }
         if (!error)
             error = train_batch(training);
         if (!error)
