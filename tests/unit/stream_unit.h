@@ -15,7 +15,7 @@
 #include "sampler/journal/state_folder.h"
 #include "sampler/stream/streams.h"
 
-#define UNIT_STREAM_PATIENCE_MS 60000
+#define UNIT_STREAM_PATIENCE_MS 600000
 
 struct stream_unit {
     char folder[256]; /* "": nothing is kept */

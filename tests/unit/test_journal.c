@@ -231,7 +231,7 @@ static void work_at_leisure(void)
 /* The committer tries again until the disk is better. */
 static void append_until_taken(int64_t number, struct waiter *waiter)
 {
-    int64_t deadline_ns = clock_deadline_ns(60000);
+    int64_t deadline_ns = clock_deadline_ns(600000);
     while (append(number, waiter)) {
         assert_true(clock_left_ms(deadline_ns) > 0);
         (void)journal_work(owner.journal, clock_deadline_ns(10), false);
@@ -1074,7 +1074,7 @@ static void test_a_damaged_file_is_left(void **unused)
         flip_byte(100003);
         append_next(&waiter);
         uint64_t before = counts_now().rewrites;
-        int64_t deadline_ns = clock_deadline_ns(60000);
+        int64_t deadline_ns = clock_deadline_ns(600000);
         while (counts_now().rewrites == before) {
             assert_true(clock_left_ms(deadline_ns) > 0);
             (void)journal_work(owner.journal, clock_deadline_ns(10), false);
@@ -1107,7 +1107,7 @@ static void test_who_came_before_the_damage_was_found(void **unused)
     at_replay = come_once;
     fail_names = EACCES; /* nor is there a new file */
     late.calls = 0;
-    int64_t deadline_ns = clock_deadline_ns(60000);
+    int64_t deadline_ns = clock_deadline_ns(600000);
     while (late.calls == 0) {
         assert_true(clock_left_ms(deadline_ns) > 0);
         (void)journal_work(owner.journal, clock_deadline_ns(10), false);
@@ -1142,7 +1142,7 @@ static void wait_for_refusal(void)
     pthread_mutex_lock(&owner.mutex);
     struct errand *undoing = owner.journal->undoing;
     pthread_mutex_unlock(&owner.mutex);
-    assert_true(undoing && errand_wait(undoing, clock_deadline_ns(60000)));
+    assert_true(undoing && errand_wait(undoing, clock_deadline_ns(600000)));
 }
 
 /* Called in the middle of a call of the system, which is not back before all of this happened. */

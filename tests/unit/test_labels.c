@@ -440,7 +440,7 @@ static void test_the_thread_follows_who_asked_last(void **unused)
     for (int tries = 0; tries < 13 && left > 0; tries++) {
         ask(counter, stream, &left, &sum);
         if (left > 0)
-            clock_sleep_ms(50 << tries);
+            clock_sleep_ms(100 << tries);
     }
     assert_int_equal(left, 0);
     assert_int_equal(sum, 12000000);

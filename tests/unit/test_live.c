@@ -6,7 +6,7 @@
 #include "common/json.h"
 #include "sampler/api/live_json.h"
 
-#define PATIENCE_MS 60000
+#define PATIENCE_MS 600000
 
 /* ---- a machine that sleeps while the streams are read ------------------ */
 
