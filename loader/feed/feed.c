@@ -29,7 +29,7 @@
 #define SLOTS_FEW 8
 #define SLOTS_MANY 64
 #define SLOTS_BYTES (32u << 20)
-/* Floats made of bytes lie in few targets, which stay in the processor's second cache: README.md. */
+/* Floats made of bytes lie in few targets, which stay in the processor's second cache (README). */
 #define TARGETS_LEAST 4
 #define CACHE_BYTES (1u << 20) /* where the system does not say */
 /* Large batches: a slot for each of filling, copying and training, and more while all of them keep

@@ -34,7 +34,7 @@ from test_libtombola import Batch, Options
 tombola = ctypes.CDLL(sys.argv[2])
 tombola.tombola_error_message.restype = ctypes.c_char_p
 options = Options(struct_bytes=ctypes.sizeof(Options), sampler_url=sys.argv[3].encode(), store_uri=sys.argv[4].encode(),
-                  batch_rows=50, pull=1, slots=4)
+                  batch_rows=50, pull=1, slots=4, cache_bytes=ctypes.c_size_t(-1).value)
 feed, batch = ctypes.c_void_p(), ctypes.POINTER(Batch)()
 assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == 0, tombola.tombola_error_message()
 def take(count):

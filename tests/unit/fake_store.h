@@ -19,12 +19,13 @@ struct fake_store {
     struct store store; /* first */
     int64_t missing_id; /* -1: none */
     int64_t bad_id;
-    int64_t broken_id;  /* the fetch fails as a whole */
-    int delay_us;       /* of each fetch */
-    int64_t slow_id;    /* a batch that begins with it takes 20 ms more */
-    bool waits;         /* a fetch waits for a stop, as one does whose server is away */
-    _Atomic bool hangs; /* a fetch heeds nothing, as one does whose disk is away */
-    _Atomic int64_t readers, fetches; /* open; begun */
+    int64_t broken_id;       /* the fetch fails as a whole */
+    int delay_us;            /* of each fetch */
+    int64_t slow_id;         /* a batch that begins with it takes 20 ms more */
+    bool waits;              /* a fetch waits for a stop, as one does whose server is away */
+    _Atomic bool hangs;      /* a fetch heeds nothing, as one does whose disk is away */
+    _Atomic bool scan_hangs; /* the same of a scan, which gives no rows */
+    _Atomic int64_t readers, fetches, scans; /* open; begun */
 };
 
 static inline uint8_t fake_feature(int64_t id, size_t j)
@@ -94,7 +95,21 @@ static inline enum error fake_fetch(struct reader *reader, const int64_t *ids, s
     return OK;
 }
 
+static inline enum error fake_scan(struct store *store, enum scan_columns columns, store_sink *sink,
+                                   void *context)
+{
+    struct fake_store *fake = (struct fake_store *)store;
+    (void)columns;
+    (void)sink;
+    (void)context;
+    atomic_fetch_add(&fake->scans, 1);
+    while (atomic_load(&fake->scan_hangs))
+        usleep(1000);
+    return error_set(ERROR_IO, "fake.db: it cannot be scanned");
+}
+
 static const struct store_ops fake_store_ops = {.scheme = "fake",
+                                                .scan = fake_scan,
                                                 .reader_open = fake_reader_open,
                                                 .reader_close = fake_reader_close,
                                                 .fetch = fake_fetch};

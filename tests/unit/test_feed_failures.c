@@ -445,6 +445,33 @@ static void test_close_leaves_what_hangs(void **state)
     fake_stop(&setting.sampler);
 }
 
+/* Batches come without the cache that is never filled. */
+static void test_close_leaves_a_scan_that_hangs(void **state)
+{
+    (void)state;
+    const struct feed_batch *batch;
+    struct setting setting;
+    setting_init(&setting, 1000, 10);
+    atomic_store(&setting.store.scan_hangs, true);
+    setting.options.cache_bytes = 1 << 20;
+    setting.options.close_ms = 20;
+    setting_open(&setting);
+    while (atomic_load(&setting.store.scans) < 1)
+        clock_sleep_ms(1);
+    for (int i = 0; i < 30; i++) {
+        assert_ok(feed_next(setting.feed, NULL, &batch));
+        assert_ok(feed_put(setting.feed, NULL, batch));
+    }
+    feed_close(setting.feed);
+    device_close(setting.device);
+    assert_true(atomic_load(&setting.store.store.keepers) > 0);
+    atomic_store(&setting.store.scan_hangs, false);
+    while (atomic_load(&setting.store.store.keepers) > 0)
+        clock_sleep_ms(1);
+    assert_int_equal(atomic_load(&setting.store.readers), 0);
+    fake_stop(&setting.sampler);
+}
+
 /* In a process of its own: a stop cannot be taken back. */
 static void test_a_signal_ends_the_wait(void **state)
 {
@@ -544,6 +571,7 @@ int main(void)
         cmocka_unit_test(test_close_while_nobody_is_there),
         cmocka_unit_test(test_close_while_the_store_waits),
         cmocka_unit_test(test_close_leaves_what_hangs),
+        cmocka_unit_test(test_close_leaves_a_scan_that_hangs),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
