@@ -122,6 +122,20 @@ else:
 """, sampler("--store", store).url, store, kind, labels)
 
 
+def test_a_cache_changes_no_batch(program):
+    """None, of some rows, of all, and the default: three epochs, while it fills and behind."""
+    program("""
+url, store = sys.argv[1:3]
+def batches(cache):
+    with tombola.Loader(url, store, batch_size=100, pull="index", cache=cache) as loader:
+        return [(ids.tobytes(), labels.tobytes(), x.tobytes()) for _ in range(3) for ids, labels, x in loader]
+plain = batches(0)
+assert len(plain) == 60
+for cache in ("auto", 500_000, 1 << 30, 1):
+    assert batches(cache) == plain, cache
+""")
+
+
 def test_views_share_the_memory_of_the_ring(program):
     """No copy while there is room: then what is kept is copied, and the loop goes on."""
     program("""
