@@ -17,7 +17,7 @@ def run_one(step, target):
         folder.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{target.name}.log"
     log.write_bytes(b"")
-    status = step.compute([target, f"-max_total_time={SECONDS}", "-timeout=20", "-rss_limit_mb=2048",
+    status = step.compute([target, f"-max_total_time={SECONDS}", "-timeout=120", "-rss_limit_mb=2048",
                            f"-artifact_prefix={failures}/", "-print_final_stats=1", found,
                            ROOT / "tests/fuzz/corpus" / name], log=log,
                           limit=(SECONDS + 600, target.name))
