@@ -77,7 +77,7 @@ static inline void fuzz_cache(const char *uri, struct store *plain, fuzz_damage 
     fuzz_check(store_info(inner)->label_kind == scan.info->label_kind);
     fuzz_check(store_info(inner)->bad_rows == scan.info->bad_rows);
     if (!row_cache_open(inner, 1 << 20, 0, &cache)) {
-        if (!reader_open(cache, &scan.reader) &&
+        if (!row_cache_wait(cache) && !reader_open(cache, &scan.reader) &&
             !store_scan(plain, SCAN_FEATURES | SCAN_BAD_ROWS, fuzz_take, &scan))
             fuzz_check(scan.rows == scan.info->rows);
         reader_close(scan.reader);
