@@ -6,6 +6,7 @@
 #include "loader/store/store.h"
 
 extern const struct store_ops store_csv_ops;
+extern const struct store_ops store_idx_ops;
 extern const struct store_ops store_postgres_ops; /* only where HAVE_LIBPQ */
 extern const struct store_ops store_range_ops;
 extern const struct store_ops store_sqlite_ops;

@@ -8,11 +8,12 @@ STANDS_ON = {
     "common/http": ["common"],
     "loader/store": ["common"],
     "loader/csv": ["loader/store"],
+    "loader/idx": ["loader/store"],
     "loader/sqlite": ["loader/store"],
     "loader/postgres": ["loader/store"],
     "loader/device": ["common"],
     "loader/feed": ["loader/store", "loader/device"],
-    "loader": ["loader/csv", "loader/sqlite", "loader/postgres", "loader/feed"],
+    "loader": ["loader/csv", "loader/idx", "loader/sqlite", "loader/postgres", "loader/feed"],
     "loader/tool": ["loader"],
     "loader/python": ["loader"],  # by tombola.h alone, as other programs
     "sampler/shuffle": ["common"],

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An IDX file as a store, with the labels of a second one. Ids are row numbers. Labels are read
+ * when the store is opened; values of bytes are the file's own, others are looked through once,
+ * like a CSV's: u8 where all are integers from 0 to 255.
+ */
+#ifndef LOADER_IDX_STORE_IDX_H
+#define LOADER_IDX_STORE_IDX_H
+
+#include "loader/idx/idx_header.h"
+#include "loader/store/source_file.h"
+#include "loader/store/store.h"
+
+struct idx_store {
+    struct store store; /* first */
+    char *path;         /* owned */
+    struct file_identity identity;
+    struct idx_header header;
+    int32_t *labels; /* owned; [rows]; NULL: none */
+    char **names;    /* owned; [F], in one piece of memory */
+    char *first_bad; /* owned; the message about the first bad row; NULL: none */
+};
+
+/* store_idx_rows.c */
+enum error idx_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
+                          void *context) MUST_CHECK;
+enum error idx_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+void idx_reader_close(struct reader *reader);
+enum error idx_reader_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
+                            size_t stride_bytes, double *labels,
+                            enum row_status *status) MUST_CHECK;
+/* A row's features out of its bytes in the file, as u8 if `element` is that. ROW_BAD: one is no
+ * number that fits, and error_message() says which. *ret_is_u8: all are integers from 0 to 255. */
+enum row_status idx_row_decode(const struct idx_store *store, int64_t row, const uint8_t *bytes,
+                               enum element element, void *features, bool *ret_is_u8);
+enum error idx_row_locate(struct store *store, int64_t row, char out[STORE_PLACE_BYTES]) MUST_CHECK;
+
+#endif
