@@ -273,6 +273,13 @@ enum error service_check(const struct service *service)
     return checks_result(service->checks);
 }
 
+/* What a thread reads that hangs, or is late, when the process ends: it stays, and nobody takes it
+ * for lost. */
+static struct {
+    struct frame_set *volatile frames;
+    struct state *volatile state;
+} left_behind;
+
 void service_free(struct service *service)
 {
     if (!service)
@@ -281,8 +288,12 @@ void service_free(struct service *service)
     bool ended = checks_free(service->checks);
     if (streams_free(service->streams) && ended)
         state_close(service->state);
+    else
+        left_behind.state = service->state;
     if (ended)
         frame_set_free(service->frames);
+    else
+        left_behind.frames = service->frames;
     stream_definition_release(&service->first);
     reserved_names_free(service->names);
     free(service);
