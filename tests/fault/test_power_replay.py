@@ -5,14 +5,16 @@ The systematic cuts keep nothing that was not synced, everything, or all but one
 what dice say. Then each sync that the programs make is taken out of the log, one by one, and the replay must notice.
 """
 
+import errno
 import http.client
 import json
+import os
 import random
 import re
 import signal
 import threading
 from functools import partial
-from itertools import chain
+from itertools import chain, cycle, islice
 
 import pytest
 
@@ -22,6 +24,7 @@ from service import LONG, PATIENCE_S, SANITIZED, SEED, Sampler, run, wait_for
 
 MOST = None if LONG else 12  # disks judged by chance, beside those where nothing was kept
 UNITS = 20000
+PORTS = islice(cycle(range(10000, 32000)), os.getpid() * 97 % 22000, None)  # below those that Linux chooses from
 PLAIN_ENTRY = 24  # bytes of a draw without a worker in the journal
 STATE, LOGDIR = "new/state", "new/logs"  # below a folder that is on the disk for sure
 NOT_MISSED = {  # places of syncs that may go without a loss, and why they are there
@@ -43,6 +46,18 @@ def recorder(tmp_path_factory):
 # ---- the sampler's state ------------------------------------------------------------------------
 
 
+def connect(server):
+    """From a port that no other connection of a recording has or had: the system gives none of these to anybody."""
+    for port in PORTS:
+        connection = http.client.HTTPConnection(server.host, server.port, timeout=PATIENCE_S, source_address=("", port))
+        try:
+            connection.connect()
+            return connection
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+                raise
+
+
 class Caller(threading.Thread):
     """One client with one connection; its n-th request got the n-th answer that went to its port."""
 
@@ -50,8 +65,7 @@ class Caller(threading.Thread):
         """`until`: an event that ends them; till then they come slowly."""
         super().__init__()
         self.until = until
-        self.connection = http.client.HTTPConnection(server.host, server.port, timeout=PATIENCE_S)
-        self.connection.connect()
+        self.connection = connect(server)
         self.port, self.requests, self.asked = self.connection.sock.getsockname()[1], requests, []
 
     def run(self):
