@@ -2,39 +2,42 @@
 /*
  * fork() copies a lock that another thread holds as one that nobody will ever leave. So the thread
  * that forks holds all of them meanwhile. They are SQLite's static mutexes, which it names for its
- * VFSes; its unix VFS takes VFS1, under which memory may be allocated: memory's come last.
+ * VFSes, in the order in which it takes them itself: a file is opened under OPEN, random numbers
+ * look for a VFS, and memory may be allocated under any.
  */
 #include "loader/sqlite/sqlite_fork.h"
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 static const int kinds[] = {
-    SQLITE_MUTEX_STATIC_MASTER, SQLITE_MUTEX_STATIC_VFS1, SQLITE_MUTEX_STATIC_VFS2,
-    SQLITE_MUTEX_STATIC_VFS3,   SQLITE_MUTEX_STATIC_OPEN, SQLITE_MUTEX_STATIC_PRNG,
-    SQLITE_MUTEX_STATIC_LRU,    SQLITE_MUTEX_STATIC_PMEM, SQLITE_MUTEX_STATIC_MEM};
+    SQLITE_MUTEX_STATIC_OPEN, SQLITE_MUTEX_STATIC_PRNG, SQLITE_MUTEX_STATIC_MASTER,
+    SQLITE_MUTEX_STATIC_VFS1, SQLITE_MUTEX_STATIC_VFS2, SQLITE_MUTEX_STATIC_VFS3,
+    SQLITE_MUTEX_STATIC_LRU,  SQLITE_MUTEX_STATIC_PMEM, SQLITE_MUTEX_STATIC_MEM};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static sqlite3_mutex *mutexes[KINDS]; /* SQLite's; NULL in a build of it without threads */
+/* SQLite's; NULL in a build of it without threads. */
+static _Atomic(sqlite3_mutex *) mutexes[KINDS];
 
 static void enter_all(void)
 {
     for (size_t i = 0; i < KINDS; i++)
-        sqlite3_mutex_enter(mutexes[i]);
+        sqlite3_mutex_enter(atomic_load(&mutexes[i]));
 }
 
 static void leave_all(void)
 {
     for (size_t i = KINDS; i-- > 0;)
-        sqlite3_mutex_leave(mutexes[i]);
+        sqlite3_mutex_leave(atomic_load(&mutexes[i]));
 }
 
 static void prepare(void)
 {
     for (size_t i = 0; i < KINDS; i++)
-        mutexes[i] = sqlite3_mutex_alloc(kinds[i]);
+        atomic_store(&mutexes[i], sqlite3_mutex_alloc(kinds[i]));
     pthread_atfork(enter_all, leave_all, leave_all);
 }
 
