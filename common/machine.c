@@ -31,14 +31,6 @@ static int read_numbers(const char *folder, const char *name, uint64_t ret_numbe
     return count;
 }
 
-static void lower_memory(struct machine *machine, const char *folder, const char *name)
-{
-    uint64_t numbers[2];
-    if (read_numbers(folder, name, numbers) > 0 && numbers[0] > 0 &&
-        (machine->memory_bytes == 0 || numbers[0] < machine->memory_bytes))
-        machine->memory_bytes = numbers[0];
-}
-
 /* The number that stands behind `key` in a file of lines "key number"; false: it has none. */
 static bool read_key(const char *folder, const char *name, const char *key, uint64_t *ret_number)
 {
@@ -57,19 +49,25 @@ static bool read_key(const char *folder, const char *name, const char *key, uint
     return found;
 }
 
-/* What a group with a limit leaves; its files that nobody uses now are given back at need. */
-static void lower_free(struct machine *machine, const char *folder, const char *limit,
-                       const char *used, const char *given_back)
+static void lower(uint64_t *known, uint64_t bytes)
+{
+    if (*known == 0 || bytes < *known)
+        *known = bytes;
+}
+
+/* A group's limit, and what it leaves: files that nobody uses now are given back at need. */
+static void lower_memory(struct machine *machine, const char *folder, const char *limit,
+                         const char *used, const char *given_back)
 {
     uint64_t most[2], now[2], back = 0;
-    if (read_numbers(folder, limit, most) == 0 || most[0] == 0 ||
-        read_numbers(folder, used, now) == 0)
+    if (read_numbers(folder, limit, most) == 0 || most[0] == 0)
+        return;
+    lower(&machine->memory_bytes, most[0]);
+    if (read_numbers(folder, used, now) == 0)
         return;
     (void)read_key(folder, "memory.stat", given_back, &back);
     now[0] -= back < now[0] ? back : now[0];
-    uint64_t left = most[0] > now[0] ? most[0] - now[0] : 1;
-    if (left < machine->free_bytes || machine->free_bytes == 0)
-        machine->free_bytes = left;
+    lower(&machine->free_bytes, most[0] > now[0] ? most[0] - now[0] : 1);
 }
 
 static void lower_processors(struct machine *machine, uint64_t quota, uint64_t period)
@@ -83,11 +81,9 @@ static void lower_processors(struct machine *machine, uint64_t quota, uint64_t p
 static void heed_group(struct machine *machine, const char *folder)
 {
     uint64_t quota[2], period[2];
-    lower_memory(machine, folder, "memory.max");
-    lower_memory(machine, folder, "memory.limit_in_bytes");
-    lower_free(machine, folder, "memory.max", "memory.current", "inactive_file");
-    lower_free(machine, folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
-               "total_inactive_file");
+    lower_memory(machine, folder, "memory.max", "memory.current", "inactive_file");
+    lower_memory(machine, folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                 "total_inactive_file");
     if (read_numbers(folder, "cpu.max", quota) == 2)
         lower_processors(machine, quota[0], quota[1]);
     if (read_numbers(folder, "cpu.cfs_quota_us", quota) == 1 &&

@@ -12,7 +12,7 @@
 struct machine {
     unsigned processors;   /* at least 1; a quota of one and a half is 2 */
     uint64_t memory_bytes; /* at most what there is; 0: not known */
-    uint64_t free_bytes;   /* of them, without what the system would give back; 0: not known */
+    uint64_t free_bytes;   /* of them, with what the system would give back at need; 0: not known */
 };
 
 /* Reads a dozen small files: for whoever starts something, not for a loop. */
