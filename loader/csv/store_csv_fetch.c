@@ -69,14 +69,11 @@ static size_t find_rows(struct fetch *fetch, size_t count)
     struct fetch_place *places = fetch->reader->places;
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        int64_t id = fetch->call.ids[i];
-        int64_t row = id_index_row(&fetch->store->ids, id);
-        if (row >= 0) {
+        int64_t row = id_index_row(&fetch->store->ids, fetch->call.ids[i]);
+        if (row >= 0)
             places[found++] = (struct fetch_place){.key = row, .index = i};
-            continue;
-        }
-        error_set(ERROR_INPUT, "%s has no row with the id %lld", fetch->store->path, (long long)id);
-        fetch_call_set(&fetch->call, i, ROW_MISSING, 0);
+        else
+            fetch_call_miss(&fetch->call, i, fetch->store->path);
     }
     return found;
 }

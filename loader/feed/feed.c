@@ -160,13 +160,10 @@ static enum error check_options(struct feed_options *options)
 /* NULL stays NULL. */
 static enum error copy_text(const char *text, char **ret_copy)
 {
-    char *copy = text ? strdup(text) : NULL;
     if (!text)
         return OK;
-    if (!copy)
-        return error_set_memory(strlen(text), "a name");
-    *ret_copy = copy;
-    return OK;
+    *ret_copy = strdup(text);
+    return *ret_copy ? OK : error_set_memory(strlen(text), "a name");
 }
 
 static size_t queue_capacity(const struct feed_options *options)

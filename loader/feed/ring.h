@@ -43,7 +43,7 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_COPYING, SLOT_COPIED
 
 struct slot {
     size_t number; /* 0..K-1, constant */
-    /* The memory; constant. */
+    /* The memory; constant, but `device` where there are fewer targets than slots. */
     int64_t *ids;   /* [B], host */
     double *labels; /* [B], host */
     void *host;     /* [B, row_bytes], pinned */

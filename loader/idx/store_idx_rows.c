@@ -185,12 +185,10 @@ static size_t find_rows(struct fetch_call *call, const struct idx_store *store,
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t id = call->ids[i];
-        if (id >= 0 && id < store->store.info.rows) {
+        if (id >= 0 && id < store->store.info.rows)
             places[found++] = (struct fetch_place){.key = id, .index = i};
-            continue;
-        }
-        error_set(ERROR_INPUT, "%s has no row with the id %lld", store->path, (long long)id);
-        fetch_call_set(call, i, ROW_MISSING, 0);
+        else
+            fetch_call_miss(call, i, store->path);
     }
     fetch_places_sort(places, found);
     return found;

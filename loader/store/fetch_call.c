@@ -34,6 +34,12 @@ void fetch_call_set(struct fetch_call *call, size_t index, enum row_status statu
         call->labels[index] = status == ROW_OK ? label : 0;
 }
 
+void fetch_call_miss(struct fetch_call *call, size_t index, const char *store)
+{
+    error_set(ERROR_INPUT, "%s has no row with the id %lld", store, (long long)call->ids[index]);
+    fetch_call_set(call, index, ROW_MISSING, 0);
+}
+
 void fetch_call_copy(struct fetch_call *call, size_t from, size_t to)
 {
     if (call->row_bytes > 0)

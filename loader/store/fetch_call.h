@@ -30,6 +30,8 @@ void fetch_call_init(struct fetch_call *call, const struct store_info *info, con
 uint8_t *fetch_call_slot(const struct fetch_call *call, size_t index);
 /* What became of a row. Not ROW_OK: zeroes it; this thread's message says what is wrong with it. */
 void fetch_call_set(struct fetch_call *call, size_t index, enum row_status status, double label);
+/* No row of `store`, a name for messages, has the id at `index`. */
+void fetch_call_miss(struct fetch_call *call, size_t index, const char *store);
 /* The row at `to` was asked for a second time; from < to. */
 void fetch_call_copy(struct fetch_call *call, size_t from, size_t to);
 /* OK; the first bad row's message, when there is one, is the thread's now. */

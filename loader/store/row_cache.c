@@ -262,9 +262,7 @@ static void miss(struct cache_reader *reader, struct fetch_call *call, size_t in
         misses->ids[misses->count++] = call->ids[index];
         return;
     }
-    error_set(ERROR_INPUT, "%s has no row with the id %lld", cache->store.info.uri,
-              (long long)call->ids[index]);
-    fetch_call_set(call, index, ROW_MISSING, 0);
+    fetch_call_miss(call, index, cache->store.info.uri);
 }
 
 static enum error prepare_misses(struct cache_reader *reader, size_t count, size_t row_bytes)
