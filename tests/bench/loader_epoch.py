@@ -5,11 +5,11 @@
 
 gives the rows a second of the first epoch, from nothing, and of the later ones, and how many rows that were.
 """
-import json
-import sys
 import time
 
 import tombola
+
+import questions
 
 BATCH = 100
 
@@ -25,19 +25,8 @@ def walk(loader):
 def answer(sampler, store, seconds, **options):
     begin = time.perf_counter()
     with tombola.Loader(sampler, store, BATCH, dtype="float32", **options) as loader:
-        rows = walk(loader)
-        first = rows / (time.perf_counter() - begin)
-        begin, later = time.perf_counter(), 0
-        while not later or time.perf_counter() - begin < seconds:
-            later += walk(loader)
-        return {"first": first, "later": later / (time.perf_counter() - begin), "rows": rows + later}
-
-
-def main():
-    print("ready", flush=True)
-    for question in sys.stdin:
-        print(json.dumps(answer(**json.loads(question))), flush=True)
+        return questions.epoch_rates(lambda: walk(loader), begin, seconds)
 
 
 if __name__ == "__main__":
-    main()
+    questions.answer_with(answer)

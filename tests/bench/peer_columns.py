@@ -5,11 +5,10 @@
 
 gives the accuracy on the test rows.
 """
-import json
-import sys
-
 import numpy
 import torch
+
+import questions
 
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam,
               "adagrad": lambda *words, lr: torch.optim.Adagrad(*words, lr=lr, initial_accumulator_value=0.1)}
@@ -42,11 +41,5 @@ def answer(train, test, optimizer, rate, steps, normalize):
     return {"accuracy": float(right)}
 
 
-def main():
-    print("ready", flush=True)
-    for question in sys.stdin:
-        print(json.dumps(answer(**json.loads(question))), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    questions.answer_with(answer)

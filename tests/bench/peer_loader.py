@@ -16,12 +16,13 @@ many rows that were in all. Kinds:
 
 Workers of a DataLoader are persistent. pin_memory does nothing without a GPU and is left out.
 """
-import json
 import sqlite3
 import sys
 import time
 
 import numpy
+
+import questions
 
 try:
     import torch
@@ -211,19 +212,8 @@ def answer(kind, path, workers, threads, seconds):
         torch.set_num_threads(threads)
     begin = time.perf_counter()
     epoch = opened(kind, path, workers)
-    rows = walk(epoch)
-    first = rows / (time.perf_counter() - begin)
-    begin, later = time.perf_counter(), 0
-    while not later or time.perf_counter() - begin < seconds:
-        later += walk(epoch)
-    return {"first": first, "later": later / (time.perf_counter() - begin), "rows": rows + later}
-
-
-def main():
-    print("ready", flush=True)
-    for question in sys.stdin:
-        print(json.dumps(answer(**json.loads(question))), flush=True)
+    return questions.epoch_rates(lambda: walk(epoch), begin, seconds)
 
 
 if __name__ == "__main__":
-    main()
+    questions.answer_with(answer)

@@ -10,11 +10,11 @@ numpy's is written out too, and so are the others' batches: one gather of rows a
 Adagrad alone. PyTorch takes denormals as zeros, as we do.
 """
 import functools
-import json
-import sys
 import time
 
 import numpy
+
+import questions
 
 try:
     import torch
@@ -121,11 +121,5 @@ def answer(how, threads, path, rows, optimizer, seconds):
     return {"rate": steps / (time.perf_counter() - begin), "steps": steps}
 
 
-def main():
-    print("ready", flush=True)
-    for question in sys.stdin:
-        print(json.dumps(answer(**json.loads(question))), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    questions.answer_with(answer)
