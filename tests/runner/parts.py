@@ -15,7 +15,8 @@ from places import LONG
 from selection import all_tests
 from step import Step
 
-NAMES = ("unit", "layering", "lint", "service", "fault", "asan", "tsan", "fuzz", "cuda", "dist", "bench", "coverage")
+# bench keeps one processor busy for minutes: at the end, nothing would run on the others.
+NAMES = ("unit", "layering", "lint", "bench", "service", "fault", "asan", "tsan", "fuzz", "cuda", "dist", "coverage")
 WHOLE = NAMES if LONG else tuple(name for name in NAMES if name != "coverage")
 # Of the service tests. What ASan's build runs is not run in the plain build again: tests/README.md says why.
 LIGHT, REST, THREADS = ("-m", "not heavy and not plain"), ("-m", "heavy or plain"), ("-m", "threads and not heavy")

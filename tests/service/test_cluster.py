@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
-from conftest import PATIENCE_S, run, wait_for
+from conftest import PATIENCE_S, TSAN, run, wait_for
 from test_cluster_http import status
 from test_trainer import checkpoints, csv_uri, evaluate, newest, read_checkpoint, served, store, train  # noqa: F401, fixtures
 
@@ -65,10 +65,11 @@ def test_more_servers_than_tensors(cluster, served, store, tmp_path):
 @pytest.mark.threads  # the chief trains beside its server
 def test_shards_larger_than_a_socket_takes_at_once(start, served, store, tmp_path):  # noqa: F811
     """6 MB each: they come when there is room, at the start and for the last checkpoint."""
+    steps = 5 if TSAN else 20
     chosen = {"model": "mlp", "hidden_units": 2000, "batch_size": 5, "save_secs": 0.2}
-    first = Cluster(start, served, store, tmp_path / "run", train_steps=20, **chosen).start_all().wait()
-    Cluster(start, served, store, tmp_path / "run", servers=3, train_steps=40, **chosen).start_all().wait()
-    assert checkpoints(first.logdir)[-1] == 40
+    first = Cluster(start, served, store, tmp_path / "run", train_steps=steps, **chosen).start_all().wait()
+    Cluster(start, served, store, tmp_path / "run", servers=3, train_steps=2 * steps, **chosen).start_all().wait()
+    assert checkpoints(first.logdir)[-1] == 2 * steps
 
 
 def test_workers_without_a_server(cluster, served, store, tmp_path):
@@ -208,11 +209,12 @@ def test_who_waits_names_a_server_once_and_where_it_is(cluster, job):
 
 
 SLOW = {"batch_size": 100}
+SLOW_STEPS = 1000 if TSAN else 3000
 
 
 def slow(cluster, **chosen):
     """A training that lasts long enough to be disturbed on most machines; nothing may depend on that."""
-    return cluster(**{"train_steps": 3000, **SLOW, **chosen})
+    return cluster(**{"train_steps": SLOW_STEPS, **SLOW, **chosen})
 
 
 def endless(cluster, **chosen):
@@ -225,7 +227,7 @@ def go_on(one, step):
 
 
 def check_slow(one, served, store, tmp_path):
-    check_each_batch_once(one.logdir, served, store, tmp_path, 3000, **SLOW)
+    check_each_batch_once(one.logdir, served, store, tmp_path, SLOW_STEPS, **SLOW)
 
 
 def test_a_worker_that_is_killed_costs_nothing(cluster, served, store, tmp_path):
