@@ -7,24 +7,31 @@
 
 #include "common/text.h"
 
-static enum error check_header(const struct sampler_batch_header *header, size_t length)
+static enum error check_header(const struct sampler_batch_header *header, bool listed)
 {
-    if (header->flags != 0)
-        return error_set(ERROR_INPUT, "a batch with flags %" PRIu32 ", of which none is known here",
-                         header->flags);
+    if (header->flags != (listed ? SAMPLER_BATCH_LISTED : 0))
+        return error_set(ERROR_INPUT, "a batch with flags %" PRIu32 "; %d is what was asked for",
+                         header->flags, listed ? SAMPLER_BATCH_LISTED : 0);
     if (header->rows == 0 || header->rows > SAMPLER_BATCH_ROWS_LIMIT)
         return error_set(ERROR_INPUT, "a batch of %" PRIu32 " units; 1 to %d are possible",
                          header->rows, SAMPLER_BATCH_ROWS_LIMIT);
-    size_t right = SAMPLER_BATCH_HEADER_BYTES + (size_t)header->rows * SAMPLER_BATCH_UNIT_BYTES;
-    if (length != right)
-        return error_set(ERROR_INPUT, "a batch of %" PRIu32 " %s in %zu bytes; it takes %zu",
-                         header->rows, text_plural(header->rows, "unit", "units"), length, right);
     if (header->epoch < 0 || header->first < 0)
         return error_set(ERROR_INPUT,
                          "a batch of epoch %" PRId64 " at position %" PRId64
                          "; neither can be negative",
                          header->epoch, header->first);
     return OK;
+}
+
+/* Of one batch that is all there is, or of the first of a list. */
+static enum error check_length(const struct sampler_batch_header *header, size_t length,
+                               bool listed)
+{
+    size_t right = sampler_batch_bytes(header->rows, listed);
+    if (listed ? length >= right : length == right)
+        return OK;
+    return error_set(ERROR_INPUT, "a batch of %" PRIu32 " %s in %zu bytes; it takes %zu",
+                     header->rows, text_plural(header->rows, "unit", "units"), length, right);
 }
 
 /* One test for all ids: the sign bit of their union. */
@@ -42,7 +49,8 @@ static enum error check_ids(const int64_t *ids, size_t count)
                      ids[at], at);
 }
 
-enum error sampler_batch_parse(const void *bytes, size_t length, struct sampler_batch *ret_batch)
+static enum error parse(const char *bytes, size_t length, bool listed,
+                        struct sampler_batch *ret_batch)
 {
     struct sampler_batch_header header;
     char shown[TEXT_QUOTE_BYTES];
@@ -53,10 +61,12 @@ enum error sampler_batch_parse(const void *bytes, size_t length, struct sampler_
                          SAMPLER_BATCH_MAGIC);
     assert((uintptr_t)bytes % sizeof(int64_t) == 0);
     memcpy(&header, bytes, sizeof(header));
-    enum error error = check_header(&header, length);
+    enum error error = check_header(&header, listed);
+    if (!error)
+        error = check_length(&header, length, listed);
     if (error)
         return error;
-    const int64_t *ids = (const int64_t *)((const char *)bytes + sizeof(header));
+    const int64_t *ids = (const void *)(bytes + sampler_batch_ids_at(listed));
     error = check_ids(ids, header.rows);
     if (error)
         return error;
@@ -65,5 +75,29 @@ enum error sampler_batch_parse(const void *bytes, size_t length, struct sampler_
                                         .rows = header.rows,
                                         .ids = ids,
                                         .labels = (const uint32_t *)(ids + header.rows)};
+    return OK;
+}
+
+enum error sampler_batch_parse(const void *bytes, size_t length, struct sampler_batch *ret_batch)
+{
+    return parse(bytes, length, false, ret_batch);
+}
+
+enum error sampler_batch_parse_listed(const void *bytes, size_t length,
+                                      struct sampler_batch *ret_batch, size_t *ret_used)
+{
+    struct sampler_batch batch;
+    enum error error = parse(bytes, length, true, &batch);
+    if (error)
+        return error;
+    struct sampler_lease *lease = &batch.lease;
+    memcpy(lease, (const char *)bytes + SAMPLER_BATCH_HEADER_BYTES, sizeof(*lease));
+    if (lease->seq < 0 || lease->attempt < 1 || lease->expires_ms < 0)
+        return error_set(ERROR_INPUT,
+                         "a lease with seq %" PRId64 ", lent %" PRId64 " times, for %" PRId64
+                         " ms; at least 0, 1 and 0 are right",
+                         lease->seq, lease->attempt, lease->expires_ms);
+    *ret_batch = batch;
+    *ret_used = sampler_batch_bytes(batch.rows, true);
     return OK;
 }

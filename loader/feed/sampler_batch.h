@@ -5,11 +5,17 @@
  *
  *   8 bytes "TMBLBAT1" | i64 epoch | i64 first | u32 n | u32 flags = 0 | i64 ids[n] | u32 labels[n]
  *
+ * and, one behind the other, those of batches=, each with its lease and a multiple of 8 bytes long:
+ *
+ *   8 bytes "TMBLBAT1" | i64 epoch | i64 first | u32 n | u32 flags = 1
+ *   | i64 seq | i64 attempt | i64 expires_ms | i64 ids[n] | u32 labels[n] | 0 or 4 zeros
+ *
  * Parsing copies nothing: the arrays point into the bytes.
  */
 #ifndef LOADER_FEED_SAMPLER_BATCH_H
 #define LOADER_FEED_SAMPLER_BATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,9 +24,10 @@
 struct sampler_batch_header {
     char magic[8]; /* SAMPLER_BATCH_MAGIC */
     int64_t epoch, first;
-    uint32_t rows, flags; /* flags: 0 */
+    uint32_t rows, flags; /* flags: 0, or SAMPLER_BATCH_LISTED */
 };
 #define SAMPLER_BATCH_MAGIC "TMBLBAT1"
+#define SAMPLER_BATCH_LISTED 1
 #define SAMPLER_BATCH_HEADER_BYTES sizeof(struct sampler_batch_header)
 _Static_assert(SAMPLER_BATCH_HEADER_BYTES == 32, "the header has no holes");
 #define SAMPLER_BATCH_UNIT_BYTES 12
@@ -32,6 +39,18 @@ struct sampler_lease {
     int64_t attempt;    /* above 1: it was lent before; 0: the batch is not lent */
     int64_t expires_ms; /* from the answer on */
 };
+_Static_assert(sizeof(struct sampler_lease) == 24, "it stands so in a batch that is listed");
+
+/* Where the ids stand, and how long the whole is. */
+static inline size_t sampler_batch_ids_at(bool listed)
+{
+    return SAMPLER_BATCH_HEADER_BYTES + (listed ? sizeof(struct sampler_lease) : 0);
+}
+static inline size_t sampler_batch_bytes(size_t rows, bool listed)
+{
+    size_t bytes = sampler_batch_ids_at(listed) + rows * SAMPLER_BATCH_UNIT_BYTES;
+    return listed ? (bytes + 7) / 8 * 8 : bytes;
+}
 
 struct sampler_batch {
     int64_t epoch, first;
@@ -41,10 +60,15 @@ struct sampler_batch {
     struct sampler_lease lease;
 };
 
-/* `bytes` must be 8-byte aligned. ERROR_INPUT says which field is wrong, what it holds and what
- * would be right: another magic, unknown flags, a length that is not 32 + 12 n, no units or too
- * many, a negative epoch, first or id. Allocates nothing. */
+/* One batch, and nothing else. `bytes` must be 8-byte aligned. ERROR_INPUT says which field is
+ * wrong, what it holds and what would be right: another magic, unknown flags, a length that is not
+ * 32 + 12 n, no units or too many, a negative epoch, first or id. Allocates nothing. */
 enum error sampler_batch_parse(const void *bytes, size_t length,
                                struct sampler_batch *ret_batch) MUST_CHECK;
+/* The first of the batches that are listed in `bytes`, and *ret_used, the bytes that it takes: the
+ * next one begins there. ERROR_INPUT as above, and for a lease with a negative seq or deadline, or
+ * one that was lent less than once. */
+enum error sampler_batch_parse_listed(const void *bytes, size_t length,
+                                      struct sampler_batch *ret_batch, size_t *ret_used) MUST_CHECK;
 
 #endif

@@ -46,7 +46,9 @@ struct api_request {
     /* GET /batch */
     struct batch_request batch;
     enum batch_format format;
-    struct stream_batch drawn;
+    struct stream_batch drawn; /* the first, where there are several */
+    size_t drawn_count;        /* what a draw brought */
+    uint64_t drawn_units;      /* in all of them */
 
     /* Not cleared between requests: */
     char changer[TOKEN_NAME_BYTES]; /* when there is a `change`; "": no token was asked for */

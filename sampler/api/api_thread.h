@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "sampler/batch/batch_request.h"
+#include "sampler/stream/stream.h"
 
 struct api_thread {
     size_t capacity; /* of the four arrays, in units */
@@ -24,6 +25,7 @@ struct api_thread {
     size_t weights_capacity; /* of the two arrays for weights=1, in units */
     int64_t *rows;
     double *probabilities;
+    struct stream_batch drawn[STREAM_DRAWS_AT_ONCE]; /* of a request, until they are formatted */
     struct batch_request batch; /* of the target that request_remember() was called for */
 };
 

@@ -55,6 +55,23 @@ static enum batch_format choose_format(const struct request *request)
     return batch_format_of_accept(accept, length);
 }
 
+/* Several batches are no larger together than the largest one. */
+static enum error check_batches(const struct request *request, const struct service *service)
+{
+    const struct batch_request *batch = &request->api->batch;
+    if (batch->batches > 0 && request->api->format == BATCH_FORMAT_CSV)
+        return error_set(ERROR_USAGE,
+                         "batches=%" PRId64 ": csv has no place for whose rows are "
+                         "whose; json and binary have",
+                         batch->batches);
+    if (batch->batches * batch->size > service->max_size)
+        return error_set(ERROR_USAGE,
+                         "batches=%" PRId64 " of size=%" PRId64 " are more than the %" PRId64
+                         " units that --max-size lets one answer hold",
+                         batch->batches, batch->size, service->max_size);
+    return OK;
+}
+
 /* A design of one batch size only gives that when none was asked for. */
 static enum error choose_size(struct request *request, const struct service *service,
                               const struct sampling_plan *plan)
@@ -67,7 +84,8 @@ static enum error choose_size(struct request *request, const struct service *ser
     if (request->api->batch.weights && request->api->format == BATCH_FORMAT_BINARY)
         return error_set(ERROR_USAGE, "weights=1: the binary format has no place for weights; json "
                                       "and csv have");
-    return batching_check_size(&plan->batching, request->api->batch.size);
+    enum error error = check_batches(request, service);
+    return error ? error : batching_check_size(&plan->batching, request->api->batch.size);
 }
 
 static struct ledger_pull pull_of(const struct request *request, int64_t room)
@@ -86,11 +104,13 @@ static struct ledger_pull pull_of(const struct request *request, int64_t room)
 
 /* ---- the response's bytes ----------------------------------------------- */
 
-static struct batch_response response_of(const struct request *request, int64_t units)
+/* Of batch number `number` of the answer. */
+static struct batch_response response_of(const struct request *request,
+                                         const struct stream_batch *drawn, size_t number,
+                                         int64_t units)
 {
     const struct api_thread *thread = request->thread->api;
     const struct sampling_plan *plan = stream_plan(request->api->stream);
-    const struct stream_batch *drawn = &request->api->drawn;
     bool leased = request->api->batch.leased;
     return (struct batch_response){
         .stream = request->api->batch.stream,
@@ -103,26 +123,28 @@ static struct batch_response response_of(const struct request *request, int64_t 
         .labels = thread->labels,
         .probabilities = request->api->batch.weights ? thread->probabilities : NULL,
         .worker = leased ? request->api->lease.worker : NULL,
-        .seq = leased ? request->api->lease.seq : 0,
+        .seq = leased ? request->api->lease.seq + (int64_t)number : 0,
         .expires_ms = drawn->expires_ms > 0 ? drawn->expires_ms : 0,
         .attempt = drawn->attempt,
         .redelivered = drawn->redelivered,
+        .listed = request->api->batch.batches > 0,
     };
 }
 
-/* Takes all the memory that a response of at most `units` can need: once a draw has moved the
- * stream, nothing may fail any more. */
-static enum error prepare(struct request *request, int64_t units)
+/* Takes all the memory that a response of `batches` of at most `units` can need: once a draw has
+ * moved the stream, nothing may fail any more. */
+static enum error prepare(struct request *request, int64_t units, size_t batches)
 {
     struct api_thread *thread = request->thread->api;
     enum error error = api_thread_reserve(thread, (size_t)units, request->api->batch.weights);
     if (error)
         return error;
-    struct batch_response response = response_of(request, units);
+    struct batch_response response = response_of(request, &request->api->drawn, 0, units);
     size_t bytes = batch_format_bound_bytes(stream_plan(request->api->stream)->label_texts,
                                             &response, request->api->format);
     http_thread_output_put(request->output);
-    request->output = http_thread_output_take(request->thread, bytes);
+    request->output =
+        http_thread_output_take(request->thread, batches * (bytes + BATCH_LIST_BYTES));
     return request->output ? OK : ERROR_MEMORY;
 }
 
@@ -136,17 +158,18 @@ static void weigh(struct request *request, const struct sampling_plan *plan, siz
     order_probabilities(plan->order, thread->rows, units, thread->probabilities);
 }
 
-/* The units of request->api->drawn into request->output; a binary batch in its final place. */
-static void format(struct request *request)
+/* The units of one batch to `out`, a binary batch in its final place; returns the length. */
+static size_t format_one(struct request *request, const struct stream_batch *drawn, size_t number,
+                         char *out)
 {
     struct api_thread *thread = request->thread->api;
     const struct sampling_plan *plan = stream_plan(request->api->stream);
-    const struct span *span = &request->api->drawn.span;
+    const struct span *span = &drawn->span;
     int64_t *rows = request->api->batch.weights ? thread->rows : NULL;
     int64_t *ids = thread->ids;
     uint32_t *labels = thread->labels;
     if (request->api->format == BATCH_FORMAT_BINARY && span->positions == span->units) {
-        ids = (void *)(request->output->bytes + SAMPLER_BATCH_HEADER_BYTES);
+        ids = (void *)(out + sampler_batch_ids_at(request->api->batch.batches > 0));
         labels = (uint32_t *)(ids + span->units);
     }
     size_t units = order_units(plan->order, span->first, span->positions, ids, labels, rows);
@@ -154,11 +177,31 @@ static void format(struct request *request)
         unit_sort(ids, labels, units, thread->scratch_ids, thread->scratch_labels);
     if (request->api->batch.weights)
         weigh(request, plan, units);
-    struct batch_response response = response_of(request, (int64_t)units);
+    struct batch_response response = response_of(request, drawn, number, (int64_t)units);
     response.ids = ids;
     response.labels = labels;
-    request->output_bytes = batch_format_write(plan->label_texts, &response, request->api->format,
-                                               request->output->bytes);
+    request->api->drawn_units += units;
+    return batch_format_write(plan->label_texts, &response, request->api->format, out);
+}
+
+static size_t format_list(struct request *request, const struct stream_batch drawn[], size_t count)
+{
+    enum batch_format format = request->api->format;
+    char *start = request->output->bytes, *out = start;
+    for (size_t i = 0; i < count; i++) {
+        out += batch_list_begin(i, format, out);
+        out += format_one(request, &drawn[i], i, out);
+    }
+    return (size_t)(out + batch_list_end(format, out) - start);
+}
+
+/* What was drawn, into request->output. */
+static void format(struct request *request, const struct stream_batch drawn[], size_t count)
+{
+    request->api->drawn_units = 0;
+    request->output_bytes = request->api->batch.batches > 0
+                                ? format_list(request, drawn, count)
+                                : format_one(request, drawn, 0, request->output->bytes);
     request->output = http_thread_output_trim(request->output, request->output_bytes);
 }
 
@@ -184,7 +227,8 @@ static void add_number(struct fact_headers *facts, const char *name, int64_t val
 
 static void list_facts(const struct request *request, struct fact_headers *facts)
 {
-    struct batch_response response = response_of(request, request->api->drawn.span.units);
+    const struct stream_batch *drawn = &request->api->drawn;
+    struct batch_response response = response_of(request, drawn, 0, drawn->span.units);
     add_fact(facts, "Tombola-Stream", response.stream);
     add_number(facts, "Tombola-Epoch", response.epoch);
     add_number(facts, "Tombola-First", response.first);
@@ -206,8 +250,8 @@ static enum MHD_Result respond(struct request *request)
 {
     const char *content_type = batch_format_content_type(request->api->format);
     struct fact_headers facts;
-    request->items = (uint64_t)request->api->drawn.span.units;
-    if (request->api->format == BATCH_FORMAT_JSON)
+    request->items = request->api->drawn_units;
+    if (request->api->format == BATCH_FORMAT_JSON || request->api->batch.batches > 0)
         return response_output(request, content_type, NULL, 0);
     facts.count = 0;
     facts.text_count = 0;
@@ -242,10 +286,23 @@ static enum MHD_Result respond_kept(struct request *request, struct service *ser
 static enum MHD_Result wait_for_disk(struct request *request, enum error error)
 {
     api_request_settle(request, error);
-    if (!error && request->api->drawn.need == 0)
-        format(request);
     request_wait(request, respond_kept);
     return MHD_YES;
+}
+
+/* As many as are asked for, into the thread's array; an expired batch that is larger comes
+ * alone. */
+static enum error draw_some(struct request *request, const struct ledger_pull *pull,
+                            bool *ret_waits)
+{
+    struct stream_batch *drawn = request->thread->api->drawn;
+    int64_t most = request->api->batch.batches;
+    bool alone = most < 1 || pull->room > request->api->batch.size;
+    enum error error = stream_draw_several(request->api->stream, pull, alone ? 1 : (size_t)most,
+                                           api_request_waiter(request), drawn,
+                                           &request->api->drawn_count, ret_waits);
+    request->api->drawn = drawn[0];
+    return error;
 }
 
 /* An expired batch may be larger than `size`; when there is room for it, the next draw may meet
@@ -253,27 +310,27 @@ static enum MHD_Result wait_for_disk(struct request *request, enum error error)
 static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
 {
     bool waits = false;
-    enum error error = prepare(request, room);
+    size_t batches = request->api->batch.batches > 0 ? (size_t)request->api->batch.batches : 1;
+    enum error error = prepare(request, room, batches);
     for (int tries = 0; !error && tries < DRAW_TRIES; tries++) {
         struct ledger_pull pull = pull_of(request, room);
         pull.has_acked = acked && pull.ack_count > 0;
         if (acked)
             pull.ack_count = 0;
-        error = stream_draw(request->api->stream, &pull, api_request_waiter(request),
-                            &request->api->drawn, &waits);
+        error = draw_some(request, &pull, &waits);
         if (waits || error || request->api->drawn.need == 0)
             break;
         acked = true; /* acks stay */
         room = request->api->drawn.need;
-        error = prepare(request, room);
+        error = prepare(request, room, 1);
     }
+    if (!error && request->api->drawn_count > 0)
+        format(request, request->thread->api->drawn, request->api->drawn_count);
     if (waits)
         return wait_for_disk(request, error);
     if (!error && request->api->drawn.need > 0)
         return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                                 "others took the expired batches; ask again");
-    if (!error)
-        format(request);
     return respond_outcome(request, error);
 }
 
@@ -324,9 +381,9 @@ static void note_reader(struct request *request)
 static enum MHD_Result respond_pure(struct request *request, enum error error)
 {
     if (!error && request->api->drawn.span.units > 0)
-        error = prepare(request, request->api->drawn.span.units);
+        error = prepare(request, request->api->drawn.span.units, 1);
     if (!error && request->api->drawn.span.units > 0) {
-        format(request);
+        format(request, &request->api->drawn, 1);
         note_reader(request);
     }
     return respond_outcome(request, error);

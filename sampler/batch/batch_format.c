@@ -39,7 +39,7 @@ size_t batch_format_bound_bytes(const struct label_texts *texts,
     case BATCH_FORMAT_BINARY:
         break;
     }
-    return SAMPLER_BATCH_HEADER_BYTES + response->size * SAMPLER_BATCH_UNIT_BYTES;
+    return sampler_batch_bytes(response->size, response->listed);
 }
 
 static char *write_text(char *out, const char *text)
@@ -111,7 +111,7 @@ static size_t write_json(const struct label_texts *texts, const struct batch_res
     out = write_text(out, "]");
     if (response->probabilities)
         out = write_reals(response, out);
-    out = write_text(out, "}\n");
+    out = write_text(out, response->listed ? "}" : "}\n");
     return (size_t)(out - start);
 }
 
@@ -138,17 +138,26 @@ static size_t write_csv(const struct label_texts *texts, const struct batch_resp
 
 static size_t write_binary(const struct batch_response *response, char *start)
 {
-    struct sampler_batch_header header = {
-        .epoch = response->epoch, .first = response->first, .rows = (uint32_t)response->size};
+    struct sampler_batch_header header = {.epoch = response->epoch,
+                                          .first = response->first,
+                                          .rows = (uint32_t)response->size,
+                                          .flags = response->listed ? SAMPLER_BATCH_LISTED : 0};
+    struct sampler_lease lease = {
+        .seq = response->seq, .attempt = response->attempt, .expires_ms = response->expires_ms};
     memcpy(header.magic, SAMPLER_BATCH_MAGIC, sizeof(header.magic));
     memcpy(start, &header, sizeof(header));
-    char *ids = start + sizeof(header);
+    if (response->listed)
+        memcpy(start + sizeof(header), &lease, sizeof(lease));
+    char *ids = start + sampler_batch_ids_at(response->listed);
     char *labels = ids + response->size * sizeof(int64_t);
     if ((const char *)response->ids != ids)
         memcpy(ids, response->ids, response->size * sizeof(int64_t));
     if ((const char *)response->labels != labels)
         memcpy(labels, response->labels, response->size * sizeof(uint32_t));
-    return (size_t)(labels - start) + response->size * sizeof(uint32_t);
+    size_t bytes = sampler_batch_bytes(response->size, response->listed);
+    char *end = labels + response->size * sizeof(uint32_t);
+    memset(end, 0, bytes - (size_t)(end - start));
+    return bytes;
 }
 
 size_t batch_format_write(const struct label_texts *texts, const struct batch_response *response,
@@ -163,4 +172,21 @@ size_t batch_format_write(const struct label_texts *texts, const struct batch_re
         break;
     }
     return write_binary(response, out);
+}
+
+static size_t copy_text(const char *text, char *out)
+{
+    return (size_t)(write_text(out, text) - out);
+}
+
+size_t batch_list_begin(size_t number, enum batch_format format, char *out)
+{
+    if (format != BATCH_FORMAT_JSON)
+        return 0;
+    return copy_text(number == 0 ? "{\"batches\":[" : ",", out);
+}
+
+size_t batch_list_end(enum batch_format format, char *out)
+{
+    return format == BATCH_FORMAT_JSON ? copy_text("]}\n", out) : 0;
 }

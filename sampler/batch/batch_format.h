@@ -7,6 +7,9 @@
  *   csv     id,label\n7,1\n3,0\n, with two more columns for weights=1
  *   binary  little-endian (loader/feed/sampler_batch.h)
  *
+ * and several of them in one answer, for batches=: {"batches":[BATCH,BATCH]}, or one binary batch
+ * behind the other, each with its lease.
+ *
  * Pure functions into a buffer of the caller's; nothing is allocated.
  *
  * Dimensions: B units of the batch, L labels.
@@ -44,6 +47,7 @@ struct batch_response {
     int64_t expires_ms;          /* the same */
     int64_t attempt;             /* 0: not written */
     bool redelivered;
+    bool listed; /* one of several: binary has the lease in it; csv cannot */
 };
 
 /* Room that batch_format_write() may touch; at least 1. */
@@ -53,5 +57,11 @@ size_t batch_format_bound_bytes(const struct label_texts *texts,
  * they belong already, in that order behind the header. */
 size_t batch_format_write(const struct label_texts *texts, const struct batch_response *response,
                           enum batch_format format, char *out);
+
+/* What stands before batch number `number` of a list, and behind all of them; returns the length,
+ * at most BATCH_LIST_BYTES. */
+#define BATCH_LIST_BYTES 16
+size_t batch_list_begin(size_t number, enum batch_format format, char *out);
+size_t batch_list_end(enum batch_format format, char *out);
 
 #endif

@@ -64,6 +64,26 @@ static enum error check_lease(const struct batch_request *request, const char *w
     return OK;
 }
 
+/* Several batches are leases with seqs of their own. */
+static enum error parse_batches(struct uri_query *query, struct batch_request *request,
+                                const struct batch_lease *lease)
+{
+    int64_t *batches = &request->batches;
+    enum error error = uri_query_integer(query, "batches", 1, BATCHES_LIMIT, 0, batches);
+    if (error || *batches == 0)
+        return error;
+    if (!request->leased)
+        return error_set(ERROR_USAGE,
+                         "batches=%" PRId64 ": several batches in one answer are leases; worker "
+                         "and seq, of the first, belong to it",
+                         *batches);
+    if (lease->seq > SEQ_MOST - (*batches - 1))
+        return error_set(ERROR_USAGE,
+                         "batches=%" PRId64 ": seq=%" PRId64 " leaves no seqs for that many",
+                         *batches, lease->seq);
+    return OK;
+}
+
 static enum error parse_acks(const char *list, struct batch_lease *lease)
 {
     char quoted[TEXT_QUOTE_BYTES];
@@ -136,6 +156,8 @@ static enum error parse(struct uri_query *query, int64_t max_size, struct batch_
         error = parse_format(query, request);
     if (!error)
         error = parse_lease(query, request, lease);
+    if (!error)
+        error = parse_batches(query, request, lease);
     return error ? error : uri_query_finish(query);
 }
 

@@ -16,11 +16,13 @@
 
 #define BATCH_SIZE_DEFAULT 100
 #define BATCH_ACKS_LIMIT 1024
+#define BATCHES_LIMIT 64 /* of one answer */
 
 struct batch_request {
     char stream[STREAM_NAME_BYTES];
-    int64_t size;  /* 1 to max_size */
-    int64_t index; /* the number of the batch, or -1: draw the next one */
+    int64_t size;    /* 1 to max_size */
+    int64_t index;   /* the number of the batch, or -1: draw the next one */
+    int64_t batches; /* up to so many in one answer, a list; 0: one, by itself */
     bool size_given;
     bool sort;
     bool weights;

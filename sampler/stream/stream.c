@@ -22,6 +22,8 @@
 #define SEARCH_WAIT_MS 500 /* for another call that searches */
 #define GIVE_WAY_NS 50000  /* a thread that waits wakes up meanwhile */
 
+static const struct stream_batch NO_BATCH = {.expires_ms = -1};
+
 int64_t stream_clock_ms(void)
 {
     return clock_now_ns() / 1000000;
@@ -501,16 +503,35 @@ static enum error draw_searching(struct drawing *drawing, bool peeks)
     }
 }
 
-enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
-                       struct journal_waiter *waiter, struct stream_batch *ret_batch,
-                       bool *ret_wait)
+/* Further batches, for the seqs after the pull's own, until one is not to be had. They are of one
+ * piece of the stream: the mutex is held, but for a search. Returns how many. */
+static size_t draw_more(const struct drawing *first, size_t most)
+{
+    struct drawing drawing = *first;
+    struct ledger_pull next = *first->pull;
+    size_t count = 0;
+    next.ack_count = 0;
+    drawing.pull = &next;
+    for (; count < most && drawing.events->count < LEASE_EVENTS_LIMIT; count++) {
+        next.seq++;
+        *++drawing.batch = NO_BATCH;
+        if (draw_searching(&drawing, false) || drawing.batch->need > 0)
+            break;
+    }
+    return count;
+}
+
+enum error stream_draw_several(struct stream *stream, const struct ledger_pull *pull, size_t most,
+                               struct journal_waiter *waiter, struct stream_batch ret_batches[],
+                               size_t *ret_count, bool *ret_wait)
 {
     struct lease_events events;
     struct drawing drawing = {
-        .stream = stream, .pull = pull, .waiter = waiter, .events = &events, .batch = ret_batch};
+        .stream = stream, .pull = pull, .waiter = waiter, .events = &events, .batch = ret_batches};
     events.count = 0;
     *ret_wait = false;
-    *ret_batch = (struct stream_batch){.expires_ms = -1};
+    *ret_count = 0;
+    *ret_batches = NO_BATCH;
     journal_waiter_clear(waiter);
     int64_t sorted[STREAM_LEASES_AT_ONCE];
     enum error error = batching_check_size(&stream->plan->batching, pull->size);
@@ -525,7 +546,9 @@ enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
         error = ack(&drawing);
     if (!error)
         error = draw_searching(&drawing, false);
-    bool answers = (!error && ret_batch->need == 0) || error == ERROR_END ||
+    if (!error && ret_batches->need == 0)
+        *ret_count = 1 + draw_more(&drawing, most - 1);
+    bool answers = *ret_count > 0 || error == ERROR_END ||
                    (error == ERROR_TIMEOUT && (pull->ack_count > 0 || pull->has_acked));
     if (answers)
         *ret_wait = stream_wait(stream->streams, waiter);
@@ -533,6 +556,14 @@ enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
     if (events.count > 0)
         lease_events_log(&events, stream->definition.name);
     return error;
+}
+
+enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
+                       struct journal_waiter *waiter, struct stream_batch *ret_batch,
+                       bool *ret_wait)
+{
+    size_t count;
+    return stream_draw_several(stream, pull, 1, waiter, ret_batch, &count, ret_wait);
 }
 
 /* What ack() would say. */
@@ -554,7 +585,7 @@ enum error stream_peek(struct stream *stream, const struct ledger_pull *pull,
     struct drawing drawing = {
         .stream = stream, .pull = pull, .events = &events, .batch = ret_batch};
     events.count = 0;
-    *ret_batch = (struct stream_batch){.expires_ms = -1};
+    *ret_batch = NO_BATCH;
     enum error error = batching_check_size(&stream->plan->batching, pull->size);
     if (error)
         return error;

@@ -64,6 +64,14 @@ struct stream_batch {
 enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
                        struct journal_waiter *waiter, struct stream_batch *ret_batch,
                        bool *ret_wait) MUST_CHECK;
+/* The same for a worker's seqs from pull->seq on, `most` of them, in ret_batches[most]: as many as
+ * follow each other without an error or a lack of room. OK with *ret_count 0: the first one needs
+ * room; its error is the answer. Needs a worker where `most` is above 1; at most
+ * STREAM_DRAWS_AT_ONCE. */
+#define STREAM_DRAWS_AT_ONCE 64
+enum error stream_draw_several(struct stream *stream, const struct ledger_pull *pull, size_t most,
+                               struct journal_waiter *waiter, struct stream_batch ret_batches[],
+                               size_t *ret_count, bool *ret_wait) MUST_CHECK;
 /* What stream_draw() would return now; nothing moves. */
 enum error stream_peek(struct stream *stream, const struct ledger_pull *pull,
                        struct stream_batch *ret_batch) MUST_CHECK;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A worker process that may be killed or stopped at any instant: python3 worker.py NAME STREAM PORTFILE JOURNAL SEED.
 
-Pulls leased batches of random sizes, one or two in flight, acks them (by the next pull, or by a
+Pulls leased batches of random sizes, one or two in flight, or several by one request, acks them (by the next pull, or by a
 request), now and then asks again for one it has, forgets one, or leaves orderly. What it is going to
 do and what it was told goes to JOURNAL, one JSON line a write, so that kill -9 loses no line.
 A worker that starts anew goes on counting from its journal. One whose name begins with `plain`
@@ -52,24 +52,30 @@ class Worker:
                 self.note("unanswered")
                 time.sleep(0.02)
 
-    def pull(self, seq, size, acks):
-        """One try after the other until this (worker, seq) has a batch; False at the end."""
+    def pull(self, seq, size, acks, batches=1):
+        """One try after the other until this (worker, seq) has a batch; how many came for it and the seqs after it,
+        0 at the end."""
         query = f"/batch?stream={self.stream}&size={size}&worker={self.name}&seq={seq}"
+        if batches > 1:
+            query += f"&batches={batches}"
         while True:
             for ack in acks:
                 self.note("acking", seq=ack)
-            self.note("asking", seq=seq, size=size)
+            for number in range(seq, seq + batches):
+                self.note("asking", seq=number, size=size)
             status, body = self.call("GET", query + (f"&ack={','.join(map(str, acks))}" if acks else ""))
             if acks and status in (200, 204):
                 for ack in acks:
                     self.note("acked", seq=ack)
                 acks = []
             if status == 200:
-                self.note("got", seq=seq, asked=size, first=body["first"], ids=body["ids"], attempt=body["attempt"],
-                          redelivered=body.get("redelivered", False), epoch=body["epoch"])
-                return True
+                found = body["batches"] if batches > 1 else [body]
+                for number, batch in enumerate(found, seq):
+                    self.note("got", seq=number, asked=size, first=batch["first"], ids=batch["ids"], attempt=batch["attempt"],
+                              redelivered=batch.get("redelivered", False), epoch=batch["epoch"])
+                return len(found)
             if status == 204:
-                return False
+                return 0
             if status == 409 and acks:
                 self.note("refused", seqs=acks)  # one of them was redelivered: each by itself
                 for ack in acks:
@@ -78,7 +84,7 @@ class Worker:
                 continue
             if status == 409:
                 self.note("lost", seq=seq)
-                return True
+                return 1
             if status not in REFUSED:
                 self.note("bad", why=f"{status} {body}")
             elif self.held:
@@ -131,13 +137,14 @@ class Worker:
                         self.ack(seq)
                     acks = []
             seq, size = self.seq, self.dice.randint(1, 40)
-            self.seq += 1
-            if not self.pull(seq, size, acks):
+            came = self.pull(seq, size, acks, self.dice.choice((1, 1, 2, 5)))
+            self.seq += came
+            if not came:
                 break
             if self.dice.random() < 0.1:
                 self.pull(seq, size, [])  # the same again
             if self.dice.random() < 0.97:
-                self.held.append((seq, size))  # else it forgets it: the lease runs out
+                self.held += [(number, size) for number in range(seq, self.seq)]  # else it forgets them: they run out
             if self.dice.random() < 0.02:
                 self.call("POST", "/release", {"stream": self.stream, "worker": self.name})
                 self.held = []

@@ -28,6 +28,8 @@ static void use_query(const char *query, int64_t max_size)
     check(!request.leased || worker_name_is_valid(lease.worker));
     check(!request.leased || (lease.seq >= 0 && lease.ack_count <= BATCH_ACKS_LIMIT));
     check(!request.leased || request.index < 0);
+    check(request.batches >= 0 && request.batches <= BATCHES_LIMIT);
+    check(request.batches == 0 || (request.leased && lease.seq <= SEQ_MOST - request.batches + 1));
     check((int)request.format >= 0 && (int)request.format < BATCH_FORMATS);
 }
 

@@ -85,6 +85,62 @@ def test_the_formats_agree(server, sort):
         assert facts == ["default", "0", "600", "300"]
 
 
+def listed(body):
+    """The batches of a binary list: (facts, lease, ids, codes)."""
+    found, at = [], 0
+    while at < len(body):
+        magic, epoch, first, size, flags, *lease = struct.unpack_from("<8sqqII3q", body, at)
+        assert (magic, flags) == (b"TMBLBAT1", 1)
+        ids = struct.unpack_from(f"<{size}q", body, at + 56)
+        codes = struct.unpack_from(f"<{size}I", body, at + 56 + 8 * size)
+        at += -(-(56 + 12 * size) // 8) * 8
+        found.append(((epoch, first, size), lease, list(ids), list(codes)))
+    assert at == len(body)
+    return found
+
+
+def test_several_batches_are_those_of_single_requests(sampler):
+    """In both formats, sorted or weighted, up to the end of the stream, and again for who asks again."""
+    facts = ("--store", "range:1000?labels=10", "--seed", 5, "--epochs", 1)
+    many, single = sampler(*facts), sampler(*facts)
+    asked, seq = [("batches=3", 3), ("batches=1", 1), ("batches=2&sort=1", 2), ("batches=4&weights=1", 4), ("batches=64", 5)], 0
+    for query, count in asked:
+        more = query.lstrip("batches=0123456789")
+        target = f"/batch?size=70&worker=w&seq={seq}&{query}"
+        answer = many.get(target)
+        batches = answer.json["batches"]
+        assert list(answer.json) == ["batches"] and len(batches) == count
+        for number, batch in enumerate(batches, seq):
+            alone = single.get(f"/batch?size=70&worker=w&seq={number}{more}").json
+            assert 0 <= batch.pop("expires_ms") <= 30000 and alone.pop("expires_ms")
+            assert batch == alone
+        if "weights" not in query:
+            binary = many.get(target + "&format=binary")
+            assert header_value(binary, "Content-Type") == "application/octet-stream"
+            for number, (batch, (position, lease, ids, codes)) in enumerate(zip(batches, listed(binary.body), strict=True), seq):
+                assert position == (batch["epoch"], batch["first"], batch["size"])
+                assert lease[:2] == [number, 1] and 0 <= lease[2] <= 30000
+                assert (ids, codes) == (batch["ids"], batch["labels"])
+        seq += count
+    assert many.get(f"/batch?size=70&worker=w&seq={seq}&batches=2").status == 503  # only what is lent is left
+    acks = ",".join(map(str, range(seq)))
+    assert many.get(f"/batch?size=70&worker=w&seq={seq}&batches=2&ack={acks}").status == 204
+    assert many.get("/streams/default").json["acked"] == seq == 15
+
+
+def test_several_batches_in_one_answer_are_refused(server):
+    lease = "/batch?worker=several&seq=0"
+    assert_problem(server.get("/batch?batches=2"), 400, "worker and seq")
+    assert_problem(server.get(lease + "&batches=65"), 400, "1 to 64")
+    assert_problem(server.get(lease + "&batches=2&format=csv"), 400, "csv", "json and binary")
+    assert_problem(server.get(lease + "&batches=2", headers={"Accept": "text/csv"}), 400, "csv")
+    assert_problem(server.get(lease + "&batches=2&format=binary&weights=1"), 400, "weights=1")
+    assert_problem(server.get(lease + "&batches=2&size=500001"), 400, "--max-size")
+    head = server.request("HEAD", lease + "&batches=2&size=3")
+    assert head.status == 200 and not head.body
+    assert server.get(lease + "&batches=2&size=3").json["batches"][0]["attempt"] == 1
+
+
 @pytest.mark.parametrize("accept, wanted", [
     (None, "application/json"),
     ("*/*", "application/json"),

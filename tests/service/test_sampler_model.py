@@ -151,8 +151,8 @@ class Machine(RuleBasedStateMachine):
         if status == 503:
             assert int(answer.headers["retry-after"]) >= 0
 
-    def pull(self, model, size, pair=None, acks=()):
-        query = {"stream": model.name, "size": size}
+    def pull(self, model, size, pair=None, acks=(), batches=None):
+        query = {"stream": model.name, "size": size, **({"batches": batches} if batches else {})}
         if pair:
             query.update(worker=pair[0], seq=pair[1])
         if acks:
@@ -163,10 +163,12 @@ class Machine(RuleBasedStateMachine):
 
     def took(self, model, answer, size, pair, sent, got):
         """A draw was answered: it must be what was due."""
-        body = answer.json
+        assert answer.headers["cache-control"] == "no-store"
+        self.took_batch(model, answer.json, size, pair, sent, got)
+
+    def took_batch(self, model, body, size, pair, sent, got):
         batch = model.handed_out(body, size)
         model.check_units(body, batch)
-        assert answer.headers["cache-control"] == "no-store"
         if pair is None:
             model.acked += 1
             assert set(body) - {"attempt", "redelivered", "span"} == BASE_FIELDS
@@ -200,13 +202,24 @@ class Machine(RuleBasedStateMachine):
                 return
             self.took(model, answer, size, None, sent, got)
 
-    @rule(data=st.data(), worker=st.sampled_from(WORKERS), times=st.integers(2, 8))
-    def draw_many_leased(self, data, worker, times):
-        """Several in flight; now and then up to the end of the stream."""
+    @rule(data=st.data(), worker=st.sampled_from(WORKERS), times=st.integers(2, 8), at_once=st.integers(0, 8))
+    def draw_many_leased(self, data, worker, times, at_once):
+        """Several in flight, the first of them out of one answer; now and then up to the end of the stream."""
         model = self.pick(data)
         size = self.size(data, model)
         seq = 1 + max((seq for name, seq in model.pairs if name == worker), default=-1)
-        for pair in ((worker, number) for number in range(seq, seq + times)):
+        first = seq
+        if at_once:
+            model.settle()
+            answer, sent, got = self.pull(model, size, (worker, seq), batches=at_once)
+            if answer.status != 200:
+                self.problem(answer, model.expect_draw(size)[0])
+                return
+            assert 1 <= len(answer.json["batches"]) <= at_once
+            for body in answer.json["batches"]:
+                self.took_batch(model, body, size, (worker, seq), sent, got)
+                seq += 1
+        for pair in ((worker, number) for number in range(seq, first + times)):
             model.settle()
             answer, sent, got = self.pull(model, size, pair)
             if answer.status != 200:

@@ -178,6 +178,63 @@ static void test_binary_layout(void **state)
     label_texts_release(&texts);
 }
 
+/* Several of one answer: each has its lease and ends at a multiple of 8 bytes. */
+static void test_binary_layout_of_a_list(void **state)
+{
+    (void)state;
+    struct label_texts texts;
+    struct batch_response answer = sample();
+    size_t length;
+    answer.listed = true;
+    answer.worker = "w";
+    answer.seq = 77;
+    answer.attempt = 2;
+    answer.expires_ms = 30000;
+    open_texts("range:30?labels=3", &texts);
+    char *out = write_bounded(&texts, &answer, BATCH_FORMAT_BINARY, &length);
+    assert_int_equal(length, 32 + 24 + 5 * 8 + 5 * 4 + 4);
+    assert_int_equal(little_endian(out + 28, 4), SAMPLER_BATCH_LISTED);
+    assert_int_equal(little_endian(out + 32, 8), 77);
+    assert_int_equal(little_endian(out + 40, 8), 2);
+    assert_int_equal(little_endian(out + 48, 8), 30000);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(little_endian(out + 56 + 8 * i, 8), ids[i]);
+        assert_int_equal(little_endian(out + 96 + 4 * i, 4), labels[i]);
+    }
+    assert_int_equal(little_endian(out + 116, 4), 0);
+    struct sampler_batch batch;
+    size_t used;
+    assert_ok(sampler_batch_parse_listed(out, length, &batch, &used));
+    assert_int_equal(used, length);
+    assert_int_equal(batch.lease.seq, 77);
+    assert_memory_equal(batch.labels, labels, sizeof(labels));
+    free(out);
+    label_texts_release(&texts);
+}
+
+static void test_a_list_is_json(void **state)
+{
+    (void)state;
+    struct label_texts texts;
+    struct batch_response answer = sample();
+    char list[2048], *out = list;
+    answer.listed = true;
+    answer.size = 1;
+    open_texts("range:30?labels=3", &texts);
+    for (size_t i = 0; i < 2; i++) {
+        out += batch_list_begin(i, BATCH_FORMAT_JSON, out);
+        out += batch_format_write(&texts, &answer, BATCH_FORMAT_JSON, out);
+    }
+    out += batch_list_end(BATCH_FORMAT_JSON, out);
+    *out = '\0';
+#define ONE \
+    "{\"stream\":\"default\",\"epoch\":3,\"first\":300,\"size\":1,\"ids\":[7],\"labels\":[2]}"
+    assert_string_equal(list, "{\"batches\":[" ONE "," ONE "]}\n");
+    assert_int_equal(batch_list_begin(1, BATCH_FORMAT_BINARY, list), 0);
+    assert_int_equal(batch_list_end(BATCH_FORMAT_BINARY, list), 0);
+    label_texts_release(&texts);
+}
+
 /* ---- labels that are texts ---------------------------------------------- */
 
 static const char *const words[] = {"a \"quoted\" one",
@@ -244,6 +301,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_probabilities_and_what_they_weigh),
     cmocka_unit_test(test_the_largest_answer_stays_in_its_bound),
     cmocka_unit_test(test_binary_layout),
+    cmocka_unit_test(test_binary_layout_of_a_list),
+    cmocka_unit_test(test_a_list_is_json),
     cmocka_unit_test(test_text_labels_are_escaped),
 };
 

@@ -80,6 +80,12 @@ static void test_bad_values_are_named(void **state)
         {"size=1&s%69ze=1", "twice"},
         {"Size=1", "Size"},
         {"batch=1", "unknown parameter"},
+        {"batches=2", "worker and seq, of the first"},
+        {"batches=2&index=0", "worker and seq, of the first"},
+        {"batches=2&index=0&worker=w0", "worker and seq, of the first"},
+        {"batches=0&worker=w0&seq=0", "1 to 64"},
+        {"batches=65&worker=w0&seq=0", "1 to 64"},
+        {"batches=2&worker=w0&seq=9223372036854775806", "no seqs for that many"},
         {"worker=w0", "worker and seq belong together"},
         {"seq=1", "worker and seq belong together"},
         {"ack=1", "ack: worker and seq"},
@@ -129,6 +135,9 @@ static void test_leases(void **state)
     assert_true(parsed("worker=w&seq=0").leased);
     assert_int_equal(lease.ack_count, 0);
     assert_true(parsed("weights=1").weights);
+    assert_int_equal(parsed("worker=w&seq=0").batches, 0);
+    assert_int_equal(parsed("worker=w&seq=9223372036854775805&batches=2").batches, 2);
+    assert_int_equal(parsed("worker=w&seq=0&batches=64").batches, BATCHES_LIMIT);
 
     char query[64 + 2 * (BATCH_ACKS_LIMIT + 1)] = "worker=w&seq=0&ack=";
     for (int i = 0; i < BATCH_ACKS_LIMIT; i++)

@@ -81,6 +81,79 @@ static void test_every_other_length(void **state)
         assert_int_equal(sampler_batch_parse(bytes.data, length, &batch), ERROR_INPUT);
 }
 
+/* ---- several batches ----------------------------------------------------- */
+
+#define LISTED_BYTES (32 + 24 + 12 * 3 + 4)
+
+struct listed {
+    _Alignas(8) char data[2 * LISTED_BYTES];
+};
+
+static struct listed listed_bytes(void)
+{
+    struct bytes one = batch_bytes();
+    struct listed list = {{0}};
+    for (int64_t i = 0; i < 2; i++) {
+        const int64_t lease[3] = {9 + i, 1 + i, 30000};
+        char *out = list.data + i * LISTED_BYTES;
+        memcpy(out, one.data, 32);
+        out[28] = SAMPLER_BATCH_LISTED;
+        memcpy(out + 32, lease, 24);
+        memcpy(out + 56, one.data + 32, 36);
+    }
+    return list;
+}
+
+static void test_a_right_list(void **state)
+{
+    (void)state;
+    struct listed list = listed_bytes();
+    struct sampler_batch batch;
+    size_t used;
+    for (int64_t i = 0; i < 2; i++) {
+        size_t at = (size_t)i * LISTED_BYTES;
+        assert_ok(
+            sampler_batch_parse_listed(list.data + at, sizeof(list.data) - at, &batch, &used));
+        assert_int_equal(used, LISTED_BYTES);
+        assert_int_equal(batch.first, 4000);
+        assert_int_equal(batch.lease.seq, 9 + i);
+        assert_int_equal(batch.lease.attempt, 1 + i);
+        assert_int_equal(batch.lease.expires_ms, 30000);
+        assert_true(batch.ids[2] == INT64_MAX);
+        assert_int_equal(batch.labels[2], 3);
+    }
+}
+
+static void test_wrong_lists(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at;
+        int byte;
+        const char *text;
+    } cases[] = {{0, 'X', "no binary batch"},
+                 {28, 0, "flags 0; 1 is what"},
+                 {28, 3, "flags 3; 1 is what"},
+                 {24, 20, "a batch of 20 units"},
+                 {39, 0x80, "a lease with seq -"},
+                 {40, 0, "lent 0 times"},
+                 {47, 0x80, "lent -"},
+                 {55, 0x80, "for -"},
+                 {63, 0x80, "a batch with id -"}};
+    struct sampler_batch batch;
+    size_t used;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct listed list = listed_bytes();
+        list.data[cases[i].at] = (char)cases[i].byte;
+        assert_fails(sampler_batch_parse_listed(list.data, sizeof(list.data), &batch, &used),
+                     ERROR_INPUT, cases[i].text);
+    }
+    struct listed list = listed_bytes();
+    for (size_t length = 0; length < LISTED_BYTES; length++)
+        assert_int_equal(sampler_batch_parse_listed(list.data, length, &batch, &used), ERROR_INPUT);
+    assert_fails(sampler_batch_parse(list.data, LISTED_BYTES, &batch), ERROR_INPUT, "flags 1");
+}
+
 /* ---- a stream's description --------------------------------------------- */
 
 static const char right_stream[] =
@@ -284,6 +357,8 @@ int main(void)
         cmocka_unit_test(test_a_right_batch),
         cmocka_unit_test(test_wrong_bytes),
         cmocka_unit_test(test_every_other_length),
+        cmocka_unit_test(test_a_right_list),
+        cmocka_unit_test(test_wrong_lists),
         cmocka_unit_test(test_a_right_description),
         cmocka_unit_test(test_wrong_descriptions),
         cmocka_unit_test(test_comparison),

@@ -318,6 +318,60 @@ static enum error peek(struct stream *stream, int64_t seq, const int64_t *acks, 
     return stream_peek(stream, &pull, ret_batch);
 }
 
+/* What single draws would give, as many as there are; asked again, the same; in one piece of the
+ * stream, whoever else draws. */
+static void test_several_batches_are_those_of_single_draws(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batches[STREAM_DRAWS_AT_ONCE], batch;
+    struct ledger_pull pull = {.size = 150, .worker = "a", .seq = 5, .room = 150};
+    size_t count;
+    bool waits;
+    begin(&unit, 1, TAIL_KEEP);
+    unit.definition.lease_ms = 3600000;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    for (int round = 0; round < 2; round++) {
+        assert_ok(stream_draw_several(unit.stream, &pull, 3, NULL, batches, &count, &waits));
+        assert_int_equal(count, 3);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(batches[i].span.first, 150 * i);
+            assert_int_equal(batches[i].span.units, 150);
+            assert_int_equal(batches[i].attempt, 1);
+        }
+    }
+    assert_ok(unit_lease(unit.stream, "a", 6, 150, &batch));
+    assert_int_equal(batch.span.first, 150); /* each has a seq of its own */
+    assert_ok(unit_ack(unit.stream, "a", 7));
+    pull.seq = 6; /* one that it has, one that is done: the list ends before it */
+    assert_ok(stream_draw_several(unit.stream, &pull, 3, NULL, batches, &count, &waits));
+    assert_int_equal(count, 1);
+    pull.seq = 7;
+    assert_fails(stream_draw_several(unit.stream, &pull, 3, NULL, batches, &count, &waits),
+                 ERROR_CONFLICT, "seq=7");
+    pull.seq = 8; /* up to the end, the last one short */
+    assert_ok(stream_draw_several(unit.stream, &pull, STREAM_DRAWS_AT_ONCE, NULL, batches, &count,
+                                  &waits));
+    assert_int_equal(count, 4);
+    assert_int_equal(batches[3].span.first, 900);
+    assert_int_equal(batches[3].span.units, 100);
+    pull.seq = 12;
+    assert_int_equal(stream_draw_several(unit.stream, &pull, 2, NULL, batches, &count, &waits),
+                     ERROR_TIMEOUT);
+    skip_ms(3600001); /* a first one that needs room comes alone, a later one ends the list */
+    pull = (struct ledger_pull){.size = 100, .worker = "b", .seq = 0, .room = 100};
+    assert_ok(stream_draw_several(unit.stream, &pull, 3, NULL, batches, &count, &waits));
+    assert_int_equal(count, 0);
+    assert_int_equal(batches[0].need, 150);
+    pull.room = 150;
+    assert_ok(stream_draw_several(unit.stream, &pull, 8, NULL, batches, &count, &waits));
+    assert_int_equal(count, 6);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(batches[i].attempt, 2);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* Its acks are judged, and count for what comes next; nothing is acked by it. */
 static void test_a_peek_says_what_a_draw_would(void **unused)
 {
@@ -1171,6 +1225,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_seek_reaches_to_the_end),
     cmocka_unit_test(test_an_expired_batch_is_redelivered),
     cmocka_unit_test(test_a_batch_needs_room),
+    cmocka_unit_test(test_several_batches_are_those_of_single_draws),
     cmocka_unit_test(test_a_peek_says_what_a_draw_would),
     cmocka_unit_test(test_a_token_after_a_restore),
     cmocka_unit_test(test_positions_inside_a_batch),

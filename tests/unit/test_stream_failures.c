@@ -200,6 +200,26 @@ static enum error lease_batch(int64_t number)
     return note(unit_lease(unit.stream, worker, number / 5 * 2, 7, &batch), &batch);
 }
 
+/* Of several at once; what was not to be had yet is asked for again. */
+static enum error lease_several(int64_t number)
+{
+    struct stream_batch batches[3];
+    struct ledger_pull pull = {.size = 5, .worker = "several", .seq = 3 * number, .room = 1000000};
+    struct stream_caller caller = {.waiter.ready = stream_caller_ready};
+    size_t count;
+    bool waits;
+    enum error error =
+        stream_draw_several(unit.stream, &pull, 3, &caller.waiter, batches, &count, &waits);
+    error = stream_caller_wait(&caller, error, waits);
+    if (!error && count < 3) { /* what refused the next one may be over */
+        assert_true(failures > 0);
+        return ERROR_IO;
+    }
+    for (size_t i = 0; i < 3 && !error; i++)
+        error = note(OK, &batches[i]);
+    return error;
+}
+
 static enum error draw(int64_t number)
 {
     (void)number;
@@ -361,6 +381,7 @@ static enum error live(void)
         must(lease_batch, i);
     for (int64_t i = 0; i < 5; i += 2)
         must(ack, i);
+    must(lease_several, 0);
     must(draw, 0);
     must(checkpoint, 0);
     must(seek, 500);
