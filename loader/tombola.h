@@ -135,7 +135,8 @@ struct tombola_options {
     int64_t batches;         /* end after so many; 0: when the stream ends */
     int expand;              /* 1: bytes become floats, times `scale`; 0: features as stored */
     float scale;             /* 0: 1/255 */
-    size_t slots; /* as many batches may be out; 0: 8, or up to 64 for batches by index, of which,
+    size_t
+        slots; /* as many batches may be out; 0: 8, up to 16 for leases and 64 by index, of which,
                    * where bytes become floats on a CPU, as many may be out as stay in its cache, 4
                    * at least; 3 to 8 of large batches, as many as take 256 MiB */
     size_t fetchers;    /* threads that fetch; 0: 1 */

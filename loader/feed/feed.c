@@ -27,6 +27,7 @@
 #include "loader/store/row_cache.h"
 
 #define SLOTS_FEW 8
+#define SLOTS_LEASED 16
 #define SLOTS_MANY 64
 #define SLOTS_BYTES (32u << 20)
 /* Floats made of bytes lie in few targets, which stay in the processor's second cache (README). */
@@ -37,6 +38,12 @@
 #define SLOTS_LEAST 3
 #define SLOTS_MOST_BYTES (256u << 20)
 #define DRAWS_AHEAD_DEFAULT 4
+/* Two requests for eight leases each, and 16 slots: an epoch of MNIST in batches of 100 takes 16 ms
+ * instead of the 46 of one lease a request; 64 slots for leases, which others wait for when this
+ * process dies, would save another one. */
+#define LEASES_AT_ONCE 8
+#define LEASED_ROWS_AT_ONCE 4096 /* of larger batches fewer; they hide a request by themselves */
+#define LEASES_AHEAD_DEFAULT 2
 /* Ids that wait in the pull queue: enough to hide a request behind them, few for large batches. */
 #define QUEUE_ROWS 8192
 #define QUEUE_CAPACITY_LIMIT 64
@@ -84,11 +91,6 @@ static enum error check_count(const char *what, size_t value, size_t minimum, si
                      minimum, maximum);
 }
 
-static bool moves_stream(const struct feed_options *options)
-{
-    return options->pull == FEED_DRAW || options->pull == FEED_LEASE;
-}
-
 /* Within the bytes of large batches, in host and device memory. */
 static size_t most_slots(const struct feed_options *options)
 {
@@ -102,17 +104,41 @@ static size_t most_slots(const struct feed_options *options)
 
 /* While other processes have the processor for some milliseconds the pipeline stands; 64 small
  * batches bridge that (measured on a busy machine: 2 to 6 % of the time waited with 8 slots, 0.1
- * to 0.4 % with 64). Draws keep few: what was drawn and not used when a consumer leaves is gone. */
+ * to 0.4 % with 64). Draws keep few: what was drawn and not used when a consumer leaves is gone,
+ * and what is lent waits for others until it expires. */
+static size_t usual_slots(enum feed_pull pull)
+{
+    switch (pull) {
+    case FEED_DRAW:
+        return SLOTS_FEW;
+    case FEED_LEASE:
+        return SLOTS_LEASED;
+    case FEED_INDEX:
+    case FEED_GRANTED:
+        break;
+    }
+    return SLOTS_MANY;
+}
+
 static size_t default_slots(const struct feed_options *options)
 {
     size_t row_bytes = (store_info(options->store)->features + 1) * sizeof(float);
     size_t most = most_slots(options);
     if (most < SLOTS_FEW)
         return most < SLOTS_LEAST ? SLOTS_LEAST : most;
-    if (moves_stream(options) || options->batch_rows >= SLOTS_BYTES / row_bytes / SLOTS_FEW)
+    if (options->batch_rows >= SLOTS_BYTES / row_bytes / SLOTS_FEW)
         return SLOTS_FEW;
     size_t fit = SLOTS_BYTES / row_bytes / (options->batch_rows + 1);
-    return fit < SLOTS_MANY ? fit : SLOTS_MANY;
+    size_t limit = usual_slots(options->pull);
+    return fit < limit ? fit : limit;
+}
+
+/* Of one request; no more than there are slots for. */
+static size_t leases_at_once(const struct feed_options *options)
+{
+    size_t fit = LEASED_ROWS_AT_ONCE / options->batch_rows;
+    size_t limit = options->slots < LEASES_AT_ONCE ? options->slots : LEASES_AT_ONCE;
+    return fit < 1 ? 1 : fit < limit ? fit : limit;
 }
 
 static size_t default_targets(const struct feed_options *options)
@@ -131,7 +157,8 @@ static enum error check_options(struct feed_options *options)
     if (options->slots == 0)
         options->slots = default_slots(options);
     if (options->draws_ahead == 0)
-        options->draws_ahead = DRAWS_AHEAD_DEFAULT;
+        options->draws_ahead =
+            options->pull == FEED_LEASE ? LEASES_AHEAD_DEFAULT : DRAWS_AHEAD_DEFAULT;
     if (options->fetchers == 0)
         options->fetchers = 1;
     if (options->close_ms == 0)
@@ -169,8 +196,11 @@ static enum error copy_text(const char *text, char **ret_copy)
 static size_t queue_capacity(const struct feed_options *options)
 {
     size_t capacity = QUEUE_ROWS / options->batch_rows;
-    if (moves_stream(options)) /* what is drawn and not delivered is gone: no more than needed */
+    if (options->pull ==
+        FEED_DRAW) /* what is drawn and not delivered is gone: only what is needed */
         capacity = options->draws_ahead;
+    if (options->pull == FEED_LEASE)
+        capacity = options->draws_ahead * leases_at_once(options);
     if (capacity > QUEUE_CAPACITY_LIMIT)
         capacity = QUEUE_CAPACITY_LIMIT;
     return capacity < 2 ? 2 : capacity;
@@ -240,6 +270,7 @@ static enum error start_stages(struct feed *feed)
                                     .batch_rows = options->batch_rows,
                                     .connections = options->draws_ahead,
                                     .leases = feed->leases,
+                                    .leases_at_once = leases_at_once(options),
                                     .labels = feed->labels,
                                     .store = info,
                                     .fails_on_bad_rows = options->bad_rows == BAD_ROWS_FAIL};

@@ -67,9 +67,10 @@ struct feed_options {
     const struct index_set *done; /* FEED_INDEX: steps that are not taken; copied; NULL: none */
     int64_t batches;              /* end after so many; < 0: when the stream ends */
     size_t batch_rows;            /* B, 1 to 1,000,000 */
-    size_t draws_ahead;           /* FEED_DRAW, FEED_LEASE: requests in flight, 1 to 64; 0: 4 */
-    const char *worker;           /* FEED_LEASE: lease_keeper.h; copied */
-    size_t slots;    /* K, 2 to 4096; 0: 8 for draws, by index 8 to 64 (about 32 MiB), of large
+    size_t draws_ahead; /* FEED_DRAW, FEED_LEASE: requests in flight, 1 to 64; 0: 4, of leases 2 */
+    const char *worker; /* FEED_LEASE: lease_keeper.h; copied */
+    size_t
+        slots; /* K, 2 to 4096; 0: 8 for draws, leases 16, by index 8 to 64 (about 32 MiB), of large
                       * batches 3 to 8 (256 MiB, where 3 are not more) */
     size_t targets;  /* of them, at most so many hold floats made of bytes on a CPU, and can be out
                       * at a time; 0: `slots`, or, when those are 0 too, what stays in the

@@ -316,9 +316,9 @@ const char *lease_keeper_worker(const struct lease_keeper *keeper)
     return keeper->worker;
 }
 
-int64_t lease_keeper_next_seq(struct lease_keeper *keeper)
+int64_t lease_keeper_next_seqs(struct lease_keeper *keeper, int64_t count)
 {
-    return atomic_fetch_add(&keeper->next_seq, 1);
+    return atomic_fetch_add(&keeper->next_seq, count);
 }
 
 enum error lease_keeper_add(struct lease_keeper *keeper, const struct sampler_lease *lease,

@@ -28,8 +28,8 @@ enum error lease_keeper_start(const char *url, const struct http_credentials *cr
 void lease_keeper_stop(struct lease_keeper *keeper);
 
 const char *lease_keeper_worker(const struct lease_keeper *keeper);
-/* A number for the next draw, each once. */
-int64_t lease_keeper_next_seq(struct lease_keeper *keeper);
+/* The first of `count` numbers for draws to come, each given once. */
+int64_t lease_keeper_next_seqs(struct lease_keeper *keeper, int64_t count);
 /* It came, as `pieces` batches. */
 enum error lease_keeper_add(struct lease_keeper *keeper, const struct sampler_lease *lease,
                             size_t pieces) MUST_CHECK;

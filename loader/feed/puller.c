@@ -289,6 +289,11 @@ static enum error start_connection(struct puller *puller, struct pull_connection
     return error;
 }
 
+static size_t rows_at_once(const struct puller_options *options)
+{
+    return options->batch_rows * (options->leases ? options->leases_at_once : 1);
+}
+
 static enum error start_all(struct puller *puller)
 {
     enum error error = OK;
@@ -301,7 +306,7 @@ static enum error start_all(struct puller *puller)
         if (!error && puller->options.leases)
             sampler_client_set_grace(connection->client, GRACE_MS);
         if (!error)
-            error = sampler_client_reserve(connection->client, puller->options.batch_rows);
+            error = sampler_client_reserve(connection->client, rows_at_once(&puller->options));
     }
     pthread_mutex_lock(&puller->lock); /* no thread may leave before all are counted */
     for (size_t i = 0; !error && i < puller->options.connections; i++)

@@ -5,7 +5,7 @@
  *
  * FEED_INDEX, FEED_GRANTED: one thread; each answer holds many batches (pull_plan.h), so that one
  * request is always far ahead. FEED_DRAW, FEED_LEASE: `connections` threads, each with a request in
- * flight.
+ * flight, for one batch, or for the leases of several.
  * Answers may overtake each other on the way; an answer is pushed once no request that was sent
  * before it came can still bring an earlier position. When the stream ends, or a request fails, the
  * answers under way are still taken: what was drawn is delivered.
@@ -43,6 +43,7 @@ struct puller_options {
     size_t batch_rows;
     size_t connections;             /* FEED_DRAW, FEED_LEASE: 1 to PULLER_CONNECTIONS_LIMIT */
     struct lease_keeper *leases;    /* FEED_LEASE; borrowed */
+    size_t leases_at_once;          /* of a request, 1 to SAMPLER_LEASES_AT_ONCE */
     struct label_check *labels;     /* borrowed; NULL: the frame's labels are not asked for */
     const struct store_info *store; /* borrowed; compared with the stream before the first draw */
     bool fails_on_bad_rows;         /* it ends where a bad row will come, or where one is missing */

@@ -35,20 +35,24 @@ static bool is_stopped(const struct puller *puller)
     return puller->stopped || stop_requested();
 }
 
-/* false: there is nothing more to ask for. */
-static bool begin_request(struct pull_connection *connection)
+/* For how many batches; 0: there is nothing more to ask for. */
+static size_t begin_request(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
+    const struct puller_options *options = &puller->options;
+    size_t batches = options->leases ? options->leases_at_once : 1;
     pthread_mutex_lock(&puller->lock);
-    bool more = !puller->ended && !is_stopped(puller) &&
-                (puller->options.batches < 0 || puller->requested < puller->options.batches);
-    if (more) {
-        puller->requested++;
+    if (puller->ended || is_stopped(puller))
+        batches = 0;
+    else if (options->batches >= 0 && options->batches - puller->requested < (int64_t)batches)
+        batches = (size_t)(options->batches - puller->requested);
+    if (batches > 0) {
+        puller->requested += (int64_t)batches;
         connection->sent = ++puller->clock;
         connection->state = CONNECTION_SENT;
     }
     pthread_mutex_unlock(&puller->lock);
-    return more;
+    return batches;
 }
 
 /* The answer is here; waits for its turn. */
@@ -73,10 +77,12 @@ static enum error await_turn(struct pull_connection *connection, int64_t first)
     return error;
 }
 
-static void end_request(struct pull_connection *connection)
+/* `missing`: of the batches that were asked for; the connection asks for them again. */
+static void end_request(struct pull_connection *connection, size_t missing)
 {
     struct puller *puller = connection->puller;
     pthread_mutex_lock(&puller->lock);
+    puller->requested -= (int64_t)missing;
     connection->state = CONNECTION_IDLE;
     pthread_cond_broadcast(&puller->changed);
     pthread_mutex_unlock(&puller->lock);
@@ -87,7 +93,7 @@ static void end_request(struct pull_connection *connection)
 static enum error await_what_is_lent(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
-    end_request(connection);
+    end_request(connection, 0);
     lease_keeper_await_acks(puller->options.leases, LENT_MS);
     pthread_mutex_lock(&puller->lock);
     enum error error =
@@ -98,32 +104,55 @@ static enum error await_what_is_lent(struct pull_connection *connection)
     return error;
 }
 
-static enum error lease(struct pull_connection *connection, struct sampler_batch *ret_batch)
+/* The keeper has what came before anything is done with it. */
+static enum error keep(struct lease_keeper *leases, size_t batch_rows,
+                       const struct sampler_batch batches[], size_t count)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < count && !error; i++)
+        error = lease_keeper_add(leases, &batches[i].lease,
+                                 (batches[i].rows + batch_rows - 1) / batch_rows);
+    return error;
+}
+
+/* Seqs for which no batch came are asked for next: holes between those that were acked are what
+ * the sampler would have to remember. */
+static enum error lease(struct pull_connection *connection, size_t most,
+                        struct sampler_batch ret_batches[], size_t *ret_count)
 {
     const struct puller_options *options = &connection->puller->options;
-    int64_t seq = lease_keeper_next_seq(options->leases);
+    struct lease_keeper *leases = options->leases;
+    if (connection->seq == connection->seqs_end) {
+        connection->seq = lease_keeper_next_seqs(leases, (int64_t)most);
+        connection->seqs_end = connection->seq + (int64_t)most;
+    }
+    if ((int64_t)most > connection->seqs_end - connection->seq)
+        most = (size_t)(connection->seqs_end - connection->seq);
     enum error error;
-    while ((error = sampler_client_lease(connection->client, options->batch_rows,
-                                         lease_keeper_worker(options->leases), seq, ret_batch)) ==
-           ERROR_UNAVAILABLE) {
+    while ((error = sampler_client_lease(connection->client, options->batch_rows, most,
+                                         lease_keeper_worker(leases), connection->seq, ret_batches,
+                                         ret_count)) == ERROR_UNAVAILABLE) {
         error = await_what_is_lent(connection);
         if (error)
             return error;
     }
     if (error)
         return error;
-    size_t pieces = (ret_batch->rows + options->batch_rows - 1) / options->batch_rows;
-    return lease_keeper_add(options->leases, &ret_batch->lease, pieces);
+    connection->seq += (int64_t)*ret_count;
+    return keep(leases, options->batch_rows, ret_batches, *ret_count);
 }
 
-static enum error draw(struct pull_connection *connection, struct sampler_batch *ret_batch)
+static enum error draw(struct pull_connection *connection, size_t most,
+                       struct sampler_batch ret_batches[], size_t *ret_count)
 {
     struct puller *puller = connection->puller;
     int64_t started_ns = clock_now_ns();
-    enum error error =
-        puller->options.leases
-            ? lease(connection, ret_batch)
-            : sampler_client_draw(connection->client, puller->options.batch_rows, ret_batch);
+    enum error error;
+    *ret_count = 1;
+    if (puller->options.leases)
+        error = lease(connection, most, ret_batches, ret_count);
+    else
+        error = sampler_client_draw(connection->client, puller->options.batch_rows, ret_batches);
     atomic_fetch_add_explicit(&puller->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
     return error;
 }
@@ -131,17 +160,19 @@ static enum error draw(struct pull_connection *connection, struct sampler_batch 
 enum error puller_draw_loop(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
+    struct sampler_batch batches[SAMPLER_LEASES_AT_ONCE];
+    size_t asked;
     enum error error = OK;
-    while (!error && begin_request(connection)) {
-        struct sampler_batch batch;
+    while (!error && (asked = begin_request(connection)) > 0) {
+        size_t count;
         int64_t pushed;
-        error = draw(connection, &batch);
+        error = draw(connection, asked, batches, &count);
         if (!error)
-            error = await_turn(connection, batch.first);
+            error = await_turn(connection, batches[0].first);
+        for (size_t i = 0; i < count && !error; i++)
+            error = pull_push(puller, &batches[i], 0, -1, 0, &pushed);
         if (!error)
-            error = pull_push(puller, &batch, 0, -1, 0, &pushed);
-        if (!error)
-            end_request(connection);
+            end_request(connection, asked - count);
     }
     return error;
 }

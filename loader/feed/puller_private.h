@@ -22,6 +22,7 @@ struct pull_connection {
     struct sampler_client *client;
     pthread_t thread;
     bool started;
+    int64_t seq, seqs_end; /* FEED_LEASE: numbers of its own, for the next draws */
     /* Under the puller's lock: */
     enum connection_state state;
     uint64_t sent, received; /* moments of the puller's own clock */

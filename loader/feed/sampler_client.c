@@ -10,11 +10,14 @@
 #include "common/array.h"
 #include "common/http_client.h"
 #include "common/json.h"
+#include "common/log.h"
 #include "common/text.h"
 
 #define DESCRIPTION_BYTES_LIMIT (64 << 10)
-#define BATCH_BYTES_LIMIT \
-    (SAMPLER_BATCH_HEADER_BYTES + SAMPLER_BATCH_ROWS_LIMIT * SAMPLER_BATCH_UNIT_BYTES)
+#define LISTED_BYTES (sizeof(struct sampler_lease) + sizeof(int64_t)) /* beside header and units */
+#define BATCH_BYTES_LIMIT                                                   \
+    (SAMPLER_LEASES_AT_ONCE * (SAMPLER_BATCH_HEADER_BYTES + LISTED_BYTES) + \
+     SAMPLER_BATCH_ROWS_LIMIT * SAMPLER_BATCH_UNIT_BYTES)
 #define TARGET_BYTES 256
 #define HOST_BYTES 65
 #define HEADER_BYTES 2048
@@ -26,6 +29,7 @@ struct sampler_client {
     char stream[SAMPLER_NAME_BYTES];
     char reader[HOST_BYTES + 12]; /* HOST-PID, beside index=; "": the sampler refuses it */
     int64_t patience_ms;
+    bool one_lease;                /* a request; the sampler refuses several */
     struct http_response response; /* of the last batch */
     bool reconnected, repeated;    /* by the last request */
 };
@@ -358,21 +362,25 @@ enum error sampler_stream_compare(const struct sampler_stream *before,
 
 /* ---- batches ------------------------------------------------------------ */
 
-static enum error get_batch(struct sampler_client *client, const char *target,
-                            struct sampler_batch *ret_batch)
+static enum error get_batches(struct sampler_client *client, const char *target)
 {
     struct http_response *response = &client->response;
     enum error error = get(client, target, response);
-    if (error)
-        return error;
-    if (response->status == 204)
+    if (!error && response->status == 204)
         return error_set(ERROR_END, "the stream %s has ended", client->stream);
-    if (response->status != 200)
+    if (!error && response->status != 200)
         return refuse_status(client, "GET", target, response);
-    if (sampler_batch_parse(response->body.data ? response->body.data : "", response->body.length,
-                            ret_batch))
+    return error;
+}
+
+static enum error get_batch(struct sampler_client *client, const char *target,
+                            struct sampler_batch *ret_batch)
+{
+    const struct buffer *body = &client->response.body;
+    enum error error = get_batches(client, target);
+    if (!error && sampler_batch_parse(body->data ? body->data : "", body->length, ret_batch))
         return error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
-    return OK;
+    return error;
 }
 
 static void batch_target(const struct sampler_client *client, size_t size, const char *index,
@@ -408,24 +416,85 @@ static enum error read_lease(const struct http_response *response, struct sample
                                     "Tombola-Expires-Ms");
 }
 
-enum error sampler_client_lease(struct sampler_client *client, size_t size, const char *worker,
-                                int64_t seq, struct sampler_batch *ret_batch)
+static enum error lease_one(struct sampler_client *client, const char *target, int64_t seq,
+                            struct sampler_batch *ret_batch)
 {
     struct sampler_batch batch;
-    char target[TARGET_BYTES + SAMPLER_WORKER_BYTES];
-    snprintf(target, sizeof(target),
-             "/batch?size=%zu&worker=%s&seq=%" PRId64 "&stream=%s&format=binary", size, worker, seq,
-             client->stream);
-    http_client_judge(client->http, is_all_lent);
     enum error error = get_batch(client, target, &batch);
+    if (error)
+        return error;
+    batch.lease.seq = seq;
+    if (read_lease(&client->response, &batch.lease))
+        return error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
+    *ret_batch = batch;
+    return OK;
+}
+
+static enum error parse_leases(const struct buffer *body, size_t most, int64_t seq,
+                               struct sampler_batch ret_batches[], size_t *ret_count)
+{
+    size_t count = 0, at = 0, used;
+    enum error error;
+    do {
+        if (count == most)
+            return error_set(ERROR_INPUT, "more than the %zu batches that were asked for", most);
+        error = sampler_batch_parse_listed(body->data ? body->data + at : "", body->length - at,
+                                           &ret_batches[count], &used);
+        if (error)
+            return error;
+        if (ret_batches[count].lease.seq != seq + (int64_t)count)
+            return error_set(ERROR_INPUT, "a batch with seq %" PRId64 " where %" PRId64 " is next",
+                             ret_batches[count].lease.seq, seq + (int64_t)count);
+        at += used;
+        count++;
+    } while (at < body->length);
+    *ret_count = count;
+    return OK;
+}
+
+static enum error lease_several(struct sampler_client *client, const char *target, size_t most,
+                                int64_t seq, struct sampler_batch ret_batches[], size_t *ret_count)
+{
+    enum error error = get_batches(client, target);
+    if (!error && parse_leases(&client->response.body, most, seq, ret_batches, ret_count))
+        return error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
+    return error;
+}
+
+/* Samplers of old know no batches=, and others let no answer be that large. */
+static bool refuses_several(const struct sampler_client *client)
+{
+    char reason[REASON_BYTES];
+    if (client->response.status != 400)
+        return false;
+    http_response_problem(&client->response, reason, sizeof(reason));
+    return strstr(reason, "batches") != NULL;
+}
+
+enum error sampler_client_lease(struct sampler_client *client, size_t size, size_t most,
+                                const char *worker, int64_t seq, struct sampler_batch ret_batches[],
+                                size_t *ret_count)
+{
+    char target[TARGET_BYTES + SAMPLER_WORKER_BYTES];
+    int length = snprintf(target, sizeof(target),
+                          "/batch?size=%zu&worker=%s&seq=%" PRId64 "&stream=%s&format=binary", size,
+                          worker, seq, client->stream);
+    bool several = most > 1 && !client->one_lease;
+    http_client_judge(client->http, is_all_lent);
+    if (several)
+        snprintf(target + length, sizeof(target) - (size_t)length, "&batches=%zu", most);
+    enum error error = several ? lease_several(client, target, most, seq, ret_batches, ret_count)
+                               : lease_one(client, target, seq, ret_batches);
+    if (several && error == ERROR_USAGE && refuses_several(client)) {
+        log_debug("batches are leased one by one: %s", error_message());
+        client->one_lease = true;
+        return sampler_client_lease(client, size, 1, worker, seq, ret_batches, ret_count);
+    }
     if (error && is_all_lent(&client->response))
         return error_set(ERROR_UNAVAILABLE, "nothing is left of the stream %s but what is lent",
                          client->stream);
-    batch.lease.seq = seq;
-    if (!error && read_lease(&client->response, &batch.lease))
-        error = error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
-    if (!error)
-        *ret_batch = batch;
+    if (!error && !several)
+        *ret_count = 1;
     return error;
 }
 

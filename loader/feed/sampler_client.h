@@ -87,10 +87,14 @@ enum error sampler_client_labels(struct sampler_client *client, struct buffer *b
 enum error sampler_client_draw(struct sampler_client *client, size_t size,
                                struct sampler_batch *ret_batch) MUST_CHECK;
 
-/* The same as a lease: (worker, seq) asked again brings the same batch. ERROR_UNAVAILABLE: nothing
- * is left but what is lent; it is not asked again here. */
-enum error sampler_client_lease(struct sampler_client *client, size_t size, const char *worker,
-                                int64_t seq, struct sampler_batch *ret_batch) MUST_CHECK;
+/* The same as leases: (worker, seq) asked again brings the same batch. One request is for up to
+ * `most` batches, 1 to SAMPLER_LEASES_AT_ONCE, of seq and the numbers after it; *ret_count, 1 and
+ * more, come into ret_batches[most]. ERROR_UNAVAILABLE: nothing is left but what is lent; it is not
+ * asked again here. */
+#define SAMPLER_LEASES_AT_ONCE 64
+enum error sampler_client_lease(struct sampler_client *client, size_t size, size_t most,
+                                const char *worker, int64_t seq, struct sampler_batch ret_batches[],
+                                size_t *ret_count) MUST_CHECK;
 
 /* POST /ack, /extend or /release (no seqs) of a worker's leases; `what` is "ack" and so on.
  * *ret_expires_ms of an extension. ERROR_CONFLICT: one of them is not the worker's any more, and

@@ -73,6 +73,23 @@ def test_an_epoch_is_every_row_once(kind, stores, classic, sampler):
         assert row[1] == label and row[2:] == pixels
 
 
+def requests_for_batches(server):
+    found = re.findall(r'^tombola_sampler_requests_total{path="/batch",.*status="200"} (\d+)$', server.get("/metrics").text, re.M)
+    return sum(map(int, found))
+
+
+@pytest.mark.parametrize("max_size", [399, 1000000])
+def test_leases_come_several_at_once_where_the_sampler_lets_them(max_size, stores, sampler):
+    """Eight of 50 rows in a request, or one where no answer may hold 400."""
+    server = sampler("--store", stores["csv"], "--seed", 1, "--epochs", 1, "--max-size", max_size)
+    rows = parse_csv(pull_bytes("--sampler", server.url, "--store", stores["csv"], "--size", 50, "--lease"))
+    assert sorted(int(row[0]) for row in rows[1:]) == list(range(2000))
+    facts = server.get("/streams/default").json
+    assert (facts["state"], facts["acked"], facts["redelivered"]) == ("ended", 40, 0)
+    asked = requests_for_batches(server)
+    assert asked == 40 if max_size < 400 else asked < 40
+
+
 @pytest.mark.parametrize("form", ["csv", "sqlite"])
 def test_labels_keep_their_zeros(form, sampler, tmp_path):
     """Postcodes are no numbers; the sampler says them so too, and the comparison of labels agrees."""
