@@ -200,7 +200,7 @@ static size_t queue_capacity(const struct feed_options *options)
         FEED_DRAW) /* what is drawn and not delivered is gone: only what is needed */
         capacity = options->draws_ahead;
     if (options->pull == FEED_LEASE)
-        capacity = options->draws_ahead * leases_at_once(options);
+        capacity = leases_at_once(options);
     if (capacity > QUEUE_CAPACITY_LIMIT)
         capacity = QUEUE_CAPACITY_LIMIT;
     return capacity < 2 ? 2 : capacity;

@@ -455,8 +455,9 @@ assert now["acked"] <= 40, now
 
 
 def test_a_child_leaves_its_parents_loader_alone(program):
+    """With few slots, so that few of the epoch's batches are lent to the parent ahead."""
     program("""
-loader = tombola.Loader(url, store, batch_size=100)
+loader = tombola.Loader(url, store, batch_size=100, slots=2)
 loop = iter(loader)
 batch = next(loop)
 child = os.fork()
@@ -656,8 +657,7 @@ for epoch in range(2):
 """, sampler("--store", demo_database).url, demo_database, python=python_with("torch"))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("pull", ["lease", "index"])
+@pytest.mark.parametrize("pull, workers", [("lease", 0), ("lease", 2), ("index", 0), ("index", 2), ("draw", 2)])
 def test_a_data_loader_with_workers(package, sampler, demo_database, workers, pull):  # noqa: F811
     run(package, TORCH + """
 workers, pull = int(sys.argv[3]), sys.argv[4]

@@ -11,9 +11,8 @@ from tombola.loader import Loader
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from tombola.loader import Epoch
     from tombola.server import Server
 
 
@@ -24,9 +23,10 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, Any, Any]]):  # type: 
         for ids, labels, x in torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2):
             train(x, labels)
 
-    Options are those of Loader. Workers divide the batches: by lease as the sampler lends them, by index as ranks within
-    `rank` and `world`. A Loader has threads of its own and needs no workers: they copy each batch to another process, and
-    count it as trained when the next one is read there.
+    Options are those of Loader. Workers divide the batches by index, as ranks within `rank` and `world`, and plain draws. By
+    lease the first one has them all: a DataLoader takes from its workers in turn, and would wait for one that can get
+    no more while another one holds the last. A Loader has threads of its own and needs no workers: they copy each batch to
+    another process, and count it as trained when the next one is read there.
     """
 
     def __init__(self, sampler: str | Server, store: str | os.PathLike[str] | None = None, batch_size: int = 100,
@@ -36,15 +36,21 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, Any, Any]]):  # type: 
                          "batch_size": batch_size, "output": "torch", **options}
         self._loader: Loader | None = None
 
+    def _is_by_index(self) -> bool:
+        return self._options.get("pull") == "index" or bool({"rank", "world", "state"} & self._options.keys())
+
     def _open(self) -> Loader:
         options, worker = dict(self._options), torch.utils.data.get_worker_info()
-        by_index = options.get("pull") == "index" or {"rank", "world", "state"} & options.keys()
-        if worker is not None and by_index:
+        if worker is not None and self._is_by_index():
             rank, world = options.get("rank") or 0, options.get("world") or 1
             options.update(rank=rank * worker.num_workers + worker.id, world=world * worker.num_workers)
         return Loader(**options)
 
-    def __iter__(self) -> Epoch:
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        worker = torch.utils.data.get_worker_info()
+        by_lease = self._options.get("pull", "lease") == "lease" and not self._is_by_index()
+        if worker is not None and worker.id > 0 and by_lease:
+            return iter(())
         if self._loader is None:
             self._loader = self._open()
         return iter(self._loader)
