@@ -21,6 +21,7 @@ BUILD = Path(os.environ.get("TOMBOLA_BUILD") or TREE / "build").resolve()
 BUNDLES = os.environ.get("TOMBOLA_BUNDLE", "yes") != "no"
 LIBRARY = BUILD / "loader" / ".libs" / "libtombola.so.0"
 SAMPLER = BUILD / "sampler" / "tombola-sampler"
+OBJECTS = ("array", "batch", "dlpack", "feed", "iteration", "module")
 
 
 def version():
@@ -73,5 +74,6 @@ class BuildCore(build_ext):
 
 
 setup(version=version(), cmdclass={"build_py": BuildModules, "build_ext": BuildCore},
-      ext_modules=[Extension("tombola._core", ["_core.c"], depends=["dlpack.h"], include_dirs=[str(TREE)],
+      ext_modules=[Extension("tombola._core", [f"core_{name}.c" for name in OBJECTS], depends=["core.h", "dlpack.h"],
+                             include_dirs=[str(TREE)],
                              extra_compile_args=["-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"])])

@@ -117,10 +117,18 @@ def check_exit(tree):
             yield f"{tree.name(path)} ends the process: return an enum error instead"
 
 
+def flags_of(tree, name):
+    """What setup.py compiles the Python package's headers with, and nothing for others."""
+    if room_of(name) != "loader/python":
+        return []
+    done = subprocess.run(["pkg-config", "--cflags-only-I", "python3"], capture_output=True, text=True, check=False)
+    return [f"-I{tree.root}/loader", *(flag.replace("-I", "-isystem", 1) for flag in done.stdout.split())]
+
+
 def compile_alone(tree, name, language):
     """The header between nothing, twice; a compiler's complaints, or ''."""
     text = f'#include "{name}"\n#include "{name}"\nint tombola_layering_test;\n'
-    flags = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{tree.root}", "-"]
+    flags = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{tree.root}", *flags_of(tree, name), "-"]
     done = subprocess.run(COMPILERS[language] + flags, input=text, cwd=tree.root, capture_output=True, text=True,
                           check=False)
     return f"{name} does not compile alone as {language}:\n{done.stderr[:1500]}" if done.returncode else ""

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libtombola for Python: Feed, Batch, Array, and Iteration, which decides what a loop has trained.
+ * Nothing is copied: an Array is a view of a slot of the feed's ring, by the buffer protocol and by
+ * DLPack. The slot goes back to the ring with the last Array of its Batch.
+ *
+ * The GIL is released wherever libtombola may wait; waits look for signals every SLICE_MS.
+ *
+ * What the files of the module share. A function that answers NULL or -1 has set an exception.
+ */
+#ifndef LOADER_PYTHON_CORE_H
+#define LOADER_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <tombola.h>
+
+#define DIMENSIONS_LIMIT 8
+
+/* ---- the module --------------------------------------------------------- */
+
+struct module_state {
+    PyTypeObject *feed_type, *batch_type, *array_type, *iteration_type;
+    PyObject *errors; /* dict: enum tombola_status -> class */
+};
+
+struct module_state *core_state(PyTypeObject *type);
+/* Sets the exception that belongs to an enum tombola_status; NULL. */
+PyObject *core_raise(const struct module_state *state, int status);
+
+extern PyType_Spec array_spec, batch_spec, feed_spec, iteration_spec;
+
+/* ---- its objects -------------------------------------------------------- */
+
+struct array_object {
+    PyObject_HEAD PyObject *base; /* the Batch; NULL: the memory is its own */
+    void *data;
+    char format; /* of struct: B, q, f, d */
+    int device_type, device_index;
+    int dimensions;
+    Py_ssize_t item_bytes, shape[DIMENSIONS_LIMIT], strides[DIMENSIONS_LIMIT]; /* bytes */
+};
+
+struct feed_object {
+    PyObject_HEAD struct tombola_feed *feed; /* NULL: closed */
+    PyThread_type_lock calls;                /* held by who is in tombola_feed_next(), or closes */
+    pid_t opener;                            /* a child that fork() made leaves the feed alone */
+    struct tombola_description description;
+    atomic_size_t out; /* batches that have slots */
+};
+
+struct batch_object {
+    PyObject_HEAD struct feed_object *owner; /* a reference */
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    void *stream;
+    bool is_settled;
+};
+
+/* C order; on the CPU until its owner says otherwise. `data` NULL: memory of its own. */
+struct array_object *array_new(PyTypeObject *type, void *data, PyObject *base, char format,
+                               int dimensions, const Py_ssize_t shape[]);
+/* The same numbers in memory of their own. Only on the CPU. */
+struct array_object *array_copy(const struct array_object *array);
+/* __dlpack__() and __dlpack_device__(). */
+PyObject *array_dlpack(struct array_object *self, PyObject *args, PyObject *words);
+PyObject *array_dlpack_device(struct array_object *self, PyObject *unused);
+
+/* What tombola_feed_next() brought; goes back where there is no memory for the object. */
+PyObject *batch_new(struct feed_object *feed, const struct tombola_batch *batch, void *stream);
+/* The first word counts. An enum tombola_status. */
+int batch_settle(struct batch_object *self, bool trained);
+/* The same for Python: settle(trained). */
+PyObject *batch_settle_by(struct batch_object *self, PyObject *args);
+
+#endif

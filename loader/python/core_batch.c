@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Batch: one that is out, and what it is. */
+#include "loader/python/core.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "loader/python/dlpack.h"
+
+PyObject *batch_new(struct feed_object *feed, const struct tombola_batch *batch, void *stream)
+{
+    PyTypeObject *type = core_state(Py_TYPE(feed))->batch_type;
+    struct batch_object *object = (struct batch_object *)type->tp_alloc(type, 0);
+    if (!object) {
+        (void)tombola_feed_drop(feed->feed, stream, batch);
+        return NULL;
+    }
+    Py_INCREF(feed);
+    object->owner = feed;
+    object->feed = feed->feed;
+    object->batch = batch;
+    object->stream = stream;
+    atomic_fetch_add(&feed->out, 1);
+    return (PyObject *)object;
+}
+
+/* What was not settled was not trained. */
+static void batch_dealloc(struct batch_object *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    if (self->batch && self->owner->opener == getpid()) {
+        (void)tombola_feed_drop(self->feed, self->stream, self->batch);
+        atomic_fetch_sub(&self->owner->out, 1);
+    }
+    Py_XDECREF(self->owner);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+int batch_settle(struct batch_object *self, bool trained)
+{
+    if (self->is_settled || self->owner->opener != getpid())
+        return TOMBOLA_OK;
+    self->is_settled = true;
+    return tombola_feed_settle(self->feed, self->batch, trained);
+}
+
+PyObject *batch_settle_by(struct batch_object *self, PyObject *args)
+{
+    int trained;
+    if (!PyArg_ParseTuple(args, "p", &trained))
+        return NULL;
+    int status = batch_settle(self, trained);
+    if (status)
+        return core_raise(core_state(Py_TYPE(self)), status);
+    Py_RETURN_NONE;
+}
+
+static struct array_object *view(struct batch_object *self, const void *data, char format,
+                                 int dimensions, const Py_ssize_t shape[])
+{
+    PyTypeObject *type = core_state(Py_TYPE(self))->array_type;
+    return array_new(type, (void *)data, (PyObject *)self, format, dimensions, shape);
+}
+
+/* `array` (a reference, or NULL) itself, or a copy of it. */
+static PyObject *view_or_copy(struct array_object *array, int copies)
+{
+    if (!array || !copies)
+        return (PyObject *)array;
+    struct array_object *copy = array_copy(array);
+    Py_DECREF(array);
+    return (PyObject *)copy;
+}
+
+static PyObject *batch_ids(struct batch_object *self, PyObject *args)
+{
+    int copies = 0;
+    Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows};
+    if (!PyArg_ParseTuple(args, "|p", &copies))
+        return NULL;
+    return view_or_copy(view(self, self->batch->ids, 'q', 1, shape), copies);
+}
+
+/* labels(format, copy): as int64 (q) or float32 (f), which are copies, or float64 (d). */
+static PyObject *batch_labels(struct batch_object *self, PyObject *args)
+{
+    const double *labels = self->batch->labels;
+    Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows};
+    int format, copies = 0;
+    if (!PyArg_ParseTuple(args, "C|p", &format, &copies))
+        return NULL;
+    if (format == 'd')
+        return view_or_copy(view(self, labels, 'd', 1, shape), copies);
+    if (format != 'q' && format != 'f')
+        return PyErr_Format(PyExc_ValueError, "labels come as q, f or d");
+    struct array_object *array =
+        array_new(core_state(Py_TYPE(self))->array_type, NULL, NULL, (char)format, 1, shape);
+    if (!array)
+        return NULL;
+    for (Py_ssize_t i = 0; i < shape[0]; i++) {
+        if (format == 'q')
+            ((int64_t *)array->data)[i] = (int64_t)labels[i];
+        else
+            ((float *)array->data)[i] = (float)labels[i];
+    }
+    return (PyObject *)array;
+}
+
+/* features(shape, copy): [rows, *shape]. */
+static PyObject *batch_features(struct batch_object *self, PyObject *args)
+{
+    const struct tombola_description *description = &self->owner->description;
+    PyObject *given;
+    int copies = 0, dimensions = 1;
+    Py_ssize_t shape[DIMENSIONS_LIMIT] = {(Py_ssize_t)self->batch->rows};
+    if (!PyArg_ParseTuple(args, "O!|p", &PyTuple_Type, &given, &copies))
+        return NULL;
+    size_t items = 1;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given) && dimensions < DIMENSIONS_LIMIT; i++) {
+        Py_ssize_t length = PyLong_AsSsize_t(PyTuple_GET_ITEM(given, i));
+        if (length < 0)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "a negative length");
+        shape[dimensions++] = length;
+        if (__builtin_mul_overflow(items, (size_t)length, &items))
+            return PyErr_Format(PyExc_ValueError, "the shape is too large");
+    }
+    if (items != description->features || PyTuple_GET_SIZE(given) >= DIMENSIONS_LIMIT)
+        return PyErr_Format(PyExc_ValueError, "the shape has %zu elements, a row has %zu", items,
+                            description->features);
+    char format = description->element == TOMBOLA_U8 ? 'B' : 'f';
+    struct array_object *array = view(self, self->batch->features, format, dimensions, shape);
+    if (array && description->device_is_cuda) {
+        array->device_type = DLPACK_CUDA;
+        array->device_index = description->device_index;
+        copies = 0;
+    }
+    return view_or_copy(array, copies);
+}
+
+/* Where the numbers of a batch stand in it, all of 8 bytes. */
+static size_t rows_at = offsetof(struct tombola_batch, rows);
+static size_t epoch_at = offsetof(struct tombola_batch, epoch);
+static size_t first_at = offsetof(struct tombola_batch, first);
+static size_t index_at = offsetof(struct tombola_batch, index);
+static size_t seq_at = offsetof(struct tombola_batch, seq);
+static size_t attempt_at = offsetof(struct tombola_batch, attempt);
+
+static PyObject *batch_number(struct batch_object *self, void *at)
+{
+    int64_t number;
+    _Static_assert(sizeof(self->batch->rows) == sizeof(number), "a machine of 64 bits");
+    memcpy(&number, (const char *)self->batch + *(const size_t *)at, sizeof(number));
+    return PyLong_FromLongLong(number);
+}
+
+static PyMethodDef batch_methods[] = {
+    {"ids", (PyCFunction)batch_ids, METH_VARARGS, "ids(copy=False): int64 [rows]."},
+    {"labels", (PyCFunction)batch_labels, METH_VARARGS,
+     "labels(format, copy=False): [rows] as q (int64), f (float32) or d (float64)."},
+    {"features", (PyCFunction)batch_features, METH_VARARGS,
+     "features(shape, copy=False): [rows, *shape], uint8 or float32."},
+    {"settle", (PyCFunction)batch_settle_by, METH_VARARGS,
+     "settle(trained): whether it was; its arrays stay valid. The first word counts."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef batch_members[] = {
+    {"rows", (getter)batch_number, NULL, "How many rows.", &rows_at},
+    {"epoch", (getter)batch_number, NULL, "The epoch of its first row.", &epoch_at},
+    {"first", (getter)batch_number, NULL, "The first row's position in the order.", &first_at},
+    {"index", (getter)batch_number, NULL, "Its number.", &index_at},
+    {"seq", (getter)batch_number, NULL, "The number of its lease.", &seq_at},
+    {"attempt", (getter)batch_number, NULL, "How often it was lent.", &attempt_at},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot batch_slots[] = {
+    {Py_tp_dealloc, batch_dealloc},
+    {Py_tp_methods, batch_methods},
+    {Py_tp_getset, batch_members},
+    {Py_tp_doc, "A batch that is out; its slot goes back with its last Array."},
+    {0, NULL},
+};
+PyType_Spec batch_spec = {"tombola._core.Batch", sizeof(struct batch_object), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, batch_slots};

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* Feed: libtombola's, with waits that Ctrl-C ends. */
+#include "loader/python/core.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLICE_MS 50
+
+static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
+{
+    static char *names[] = {"sampler",      "store",    "batch_size",  "device",      "stream",
+                            "pull",         "bad_rows", "first_index", "batches",     "expand",
+                            "scale",        "slots",    "fetchers",    "cache_bytes", "patience_ms",
+                            "trust_labels", "rank",     "world",       "pad",         "state",
+                            "worker",       "token",    "authority",   NULL};
+    struct tombola_options options = {.struct_bytes = sizeof(options)};
+    Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = -1;
+    long long first_index = 0, batches = 0, patience_ms = 0, rank = 0, world = 0;
+    if (self->calls) {
+        PyErr_SetString(PyExc_TypeError, "a Feed is opened once");
+        return -1;
+    }
+    if (!PyArg_ParseTupleAndKeywords(
+            args, words, "ss|$nzziiLLpfnnnLpLLpzzzz", names, &options.sampler_url,
+            &options.store_uri, &batch_size, &options.device, &options.stream, &options.pull,
+            &options.bad_rows, &first_index, &batches, &options.expand, &options.scale, &slots,
+            &fetchers, &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world,
+            &options.pad, &options.state, &options.worker, &options.token, &options.authority))
+        return -1;
+    if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1) {
+        PyErr_SetString(PyExc_ValueError,
+                        "batch_size, slots, fetchers and cache are counts of 0 or more");
+        return -1;
+    }
+    options.batch_rows = (size_t)batch_size;
+    options.slots = (size_t)slots;
+    options.fetchers = (size_t)fetchers;
+    /* In Python 0 is none, and -1 stands for the default. */
+    options.cache_bytes = cache_bytes > 0    ? (size_t)cache_bytes
+                          : cache_bytes == 0 ? TOMBOLA_NO_CACHE
+                                             : 0;
+    options.first_index = first_index;
+    options.batches = batches;
+    options.patience_ms = patience_ms;
+    options.rank = rank;
+    options.world = world;
+    self->opener = getpid();
+    self->calls = PyThread_allocate_lock();
+    if (!self->calls) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int status;
+    struct tombola_feed *feed = NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tombola_feed_open(&options, &feed);
+    Py_END_ALLOW_THREADS;
+    if (status) {
+        core_raise(core_state(Py_TYPE(self)), status);
+        return -1;
+    }
+    self->feed = feed;
+    tombola_feed_describe(feed, &self->description, sizeof(self->description));
+    return 0;
+}
+
+static void close_feed(struct feed_object *self)
+{
+    struct tombola_feed *feed = self->feed;
+    self->feed = NULL;
+    if (!feed || self->opener != getpid())
+        return;
+    Py_BEGIN_ALLOW_THREADS;
+    tombola_feed_close(feed);
+    Py_END_ALLOW_THREADS;
+}
+
+static void feed_dealloc(struct feed_object *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    close_feed(self);
+    if (self->calls)
+        PyThread_free_lock(self->calls);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* One thread at a time is in the feed. False: a signal's handler raised. */
+static bool begin_call(struct feed_object *self)
+{
+    for (;;) {
+        PyLockStatus taken;
+        Py_BEGIN_ALLOW_THREADS;
+        taken = PyThread_acquire_lock_timed(self->calls, SLICE_MS * 1000, 0);
+        Py_END_ALLOW_THREADS;
+        if (taken == PY_LOCK_ACQUIRED)
+            return true;
+        if (PyErr_CheckSignals())
+            return false;
+    }
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* In slices, so that Ctrl-C is heard: then an exception is set. */
+static int wait_for_batch(struct feed_object *self, void *stream, int64_t timeout_ms,
+                          const struct tombola_batch **ret_batch)
+{
+    int64_t deadline_ms = timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms;
+    int status = tombola_feed_next(self->feed, stream, 0, ret_batch); /* often it is there */
+    while (status == TOMBOLA_NOT_YET) {
+        int64_t left_ms = deadline_ms == INT64_MAX ? SLICE_MS : deadline_ms - now_ms();
+        if (left_ms <= 0 || PyErr_CheckSignals())
+            break;
+        struct tombola_feed *feed = self->feed;
+        Py_BEGIN_ALLOW_THREADS;
+        status =
+            tombola_feed_next(feed, stream, left_ms < SLICE_MS ? left_ms : SLICE_MS, ret_batch);
+        Py_END_ALLOW_THREADS;
+    }
+    return status;
+}
+
+/* next(timeout_ms, stream): a Batch; None at the stream's end; False: the time is over. */
+static PyObject *feed_next(struct feed_object *self, PyObject *args)
+{
+    const struct module_state *state = core_state(Py_TYPE(self));
+    long long timeout_ms = -1;
+    PyObject *number = NULL;
+    void *stream = NULL;
+    const struct tombola_batch *batch = NULL;
+    PyObject *result = NULL;
+    if (!PyArg_ParseTuple(args, "|LO!", &timeout_ms, &PyLong_Type, &number))
+        return NULL;
+    if (number && !(stream = PyLong_AsVoidPtr(number)) && PyErr_Occurred())
+        return NULL;
+    if (!begin_call(self))
+        return NULL;
+    if (!self->feed)
+        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+    else {
+        int status = wait_for_batch(self, stream, timeout_ms, &batch);
+        if (status == TOMBOLA_OK)
+            result = batch_new(self, batch, stream);
+        else if (status == TOMBOLA_END)
+            result = Py_NewRef(Py_None);
+        else if (status == TOMBOLA_NOT_YET && !PyErr_Occurred())
+            result = Py_NewRef(Py_False);
+        else if (!PyErr_Occurred())
+            core_raise(state, status);
+    }
+    PyThread_release_lock(self->calls);
+    return result;
+}
+
+static PyObject *feed_close(struct feed_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (self->opener == getpid() && self->feed)
+        tombola_feed_interrupt(self->feed);
+    if (!begin_call(self))
+        return NULL;
+    close_feed(self);
+    PyThread_release_lock(self->calls);
+    Py_RETURN_NONE;
+}
+
+static PyObject *feed_interrupt(struct feed_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (self->feed)
+        tombola_feed_interrupt(self->feed);
+    Py_RETURN_NONE;
+}
+
+static PyObject *feed_state(struct feed_object *self, PyObject *unused)
+{
+    (void)unused;
+    const char *text = NULL;
+    PyObject *result = NULL;
+    if (!begin_call(self))
+        return NULL;
+    if (!self->feed)
+        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+    else {
+        int status = tombola_feed_state(self->feed, &text);
+        result =
+            status ? core_raise(core_state(Py_TYPE(self)), status) : PyUnicode_FromString(text);
+    }
+    PyThread_release_lock(self->calls);
+    return result;
+}
+
+static PyObject *texts(const char *const *from, size_t count)
+{
+    PyObject *list = PyTuple_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        PyObject *text = PyUnicode_DecodeUTF8(from[i], (Py_ssize_t)strlen(from[i]), "replace");
+        if (!text)
+            Py_CLEAR(list);
+        else
+            PyTuple_SET_ITEM(list, (Py_ssize_t)i, text);
+    }
+    return list;
+}
+
+/* The description's texts live as long as the feed. */
+static PyObject *feed_describe(struct feed_object *self, PyObject *unused)
+{
+    const struct tombola_description *is = &self->description;
+    (void)unused;
+    if (!self->feed)
+        return PyErr_Format(PyExc_ValueError, "the loader is closed");
+    PyObject *names = texts(is->feature_names, is->feature_names ? is->features : 0);
+    PyObject *labels = texts(is->label_texts, is->label_text_count);
+    PyObject *result = NULL;
+    if (names && labels)
+        result = Py_BuildValue("{s:L,s:n,s:i,s:i,s:O,s:i,s:s,s:O,s:O,s:n}", "rows",
+                               (long long)is->rows, "features", (Py_ssize_t)is->features, "element",
+                               is->element, "label_kind", is->label_kind, "device_is_cuda",
+                               is->device_is_cuda ? Py_True : Py_False, "device_index",
+                               is->device_index, "device", is->device, "feature_names", names,
+                               "label_texts", labels, "slots", (Py_ssize_t)is->slots);
+    Py_XDECREF(names);
+    Py_XDECREF(labels);
+    return result;
+}
+
+static PyObject *feed_stats(struct feed_object *self, PyObject *unused)
+{
+    struct tombola_stats stats;
+    (void)unused;
+    if (!self->feed)
+        return PyErr_Format(PyExc_ValueError, "the loader is closed");
+    tombola_feed_stats(self->feed, &stats, sizeof(stats));
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "batches",
+                         (long long)stats.batches, "rows", (long long)stats.rows, "bytes",
+                         (long long)stats.bytes, "bad_rows", (long long)stats.bad_rows, "pull_ns",
+                         (long long)stats.pull_ns, "fetch_ns", (long long)stats.fetch_ns, "copy_ns",
+                         (long long)stats.copy_ns, "wait_ns", (long long)stats.wait_ns, "first_ns",
+                         (long long)stats.first_ns, "lost", (long long)stats.lost);
+}
+
+static PyObject *feed_out(struct feed_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromSize_t(atomic_load(&self->out));
+}
+
+static PyMethodDef feed_methods[] = {
+    {"next", (PyCFunction)feed_next, METH_VARARGS,
+     "next(timeout_ms=-1, stream=0): a Batch; None at the stream's end; False when time is over."},
+    {"interrupt", (PyCFunction)feed_interrupt, METH_NOARGS, "Ends a next() that waits."},
+    {"close", (PyCFunction)feed_close, METH_NOARGS, "Ends its threads; batches stay valid."},
+    {"state", (PyCFunction)feed_state, METH_NOARGS, "How far it is, by index."},
+    {"describe", (PyCFunction)feed_describe, METH_NOARGS, "What its batches are."},
+    {"stats", (PyCFunction)feed_stats, METH_NOARGS, "What it did."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef feed_members[] = {
+    {"out", (getter)feed_out, NULL, "Batches whose slots are not back.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot feed_slots[] = {
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, feed_init},
+    {Py_tp_dealloc, feed_dealloc},
+    {Py_tp_methods, feed_methods},
+    {Py_tp_getset, feed_members},
+    {Py_tp_doc, "struct tombola_feed; tombola.h says what its options are."},
+    {0, NULL},
+};
+PyType_Spec feed_spec = {"tombola._core.Feed", sizeof(struct feed_object), 0, Py_TPFLAGS_DEFAULT,
+                         feed_slots};

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* The module: its types, and the errors that they raise. */
+#include "loader/python/core.h"
+
+static struct PyModuleDef core_module;
+
+struct module_state *core_state(PyTypeObject *type)
+{
+    return PyModule_GetState(PyType_GetModuleByDef(type, &core_module));
+}
+
+PyObject *core_raise(const struct module_state *state, int status)
+{
+    PyObject *number = PyLong_FromLong(status);
+    if (!number)
+        return NULL;
+    PyObject *class = PyDict_GetItemWithError(state->errors, number);
+    Py_DECREF(number);
+    if (!PyErr_Occurred())
+        PyErr_SetString(class ? class : PyExc_RuntimeError, tombola_error_message());
+    return NULL;
+}
+
+/* The classes stand in errors.py, which registers them once. */
+static PyObject *core_set_errors(PyObject *module, PyObject *errors)
+{
+    struct module_state *state = PyModule_GetState(module);
+    if (!PyDict_Check(errors))
+        return PyErr_Format(PyExc_TypeError, "a dict is right");
+    Py_INCREF(errors);
+    Py_XSETREF(state->errors, errors);
+    Py_RETURN_NONE;
+}
+
+static PyObject *core_version(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyUnicode_FromString(tombola_version());
+}
+
+static PyObject *core_log_level(PyObject *module, PyObject *args)
+{
+    int level;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "i", &level))
+        return NULL;
+    tombola_log_level(level);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef core_methods[] = {
+    {"set_errors", core_set_errors, METH_O, "The classes of errors by status."},
+    {"version", core_version, METH_NOARGS, "libtombola's."},
+    {"log_level", core_log_level, METH_VARARGS, "0 all, 1 news, 2 warnings, 3 errors."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type && PyModule_AddType(module, type))
+        Py_CLEAR(type);
+    return type;
+}
+
+static int core_exec(PyObject *module)
+{
+    struct module_state *state = PyModule_GetState(module);
+    state->errors = PyDict_New();
+    state->array_type = add_type(module, &array_spec);
+    state->batch_type = add_type(module, &batch_spec);
+    state->feed_type = add_type(module, &feed_spec);
+    state->iteration_type = add_type(module, &iteration_spec);
+    return state->errors && state->array_type && state->batch_type && state->feed_type &&
+                   state->iteration_type
+               ? 0
+               : -1;
+}
+
+static int core_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    const struct module_state *state = PyModule_GetState(module);
+    Py_VISIT(state->errors);
+    Py_VISIT(state->array_type);
+    Py_VISIT(state->batch_type);
+    Py_VISIT(state->feed_type);
+    Py_VISIT(state->iteration_type);
+    return 0;
+}
+
+static int core_clear(PyObject *module)
+{
+    struct module_state *state = PyModule_GetState(module);
+    Py_CLEAR(state->errors);
+    Py_CLEAR(state->array_type);
+    Py_CLEAR(state->batch_type);
+    Py_CLEAR(state->feed_type);
+    Py_CLEAR(state->iteration_type);
+    return 0;
+}
+
+static PyModuleDef_Slot core_slots[] = {
+    {Py_mod_exec, core_exec},
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef core_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "tombola._core",
+    .m_doc = "libtombola for Python.",
+    .m_size = sizeof(struct module_state),
+    .m_methods = core_methods,
+    .m_slots = core_slots,
+    .m_traverse = core_traverse,
+    .m_clear = core_clear,
+};
+
+PyMODINIT_FUNC PyInit__core(void);
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&core_module);
+}
