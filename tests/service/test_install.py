@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`make install`: programs, and a libtombola that a C program finds through pkg-config."""
+"""`make install`: programs, man pages, completions, and a libtombola that a C program finds through pkg-config."""
 
 import os
 import re
@@ -54,6 +54,13 @@ def test_the_installed_script_trains(prefix, tmp_path):
     out = command(prefix / "bin" / "tombola", "run", "table.csv", "--label", "kind", "--steps", "100", cwd=tmp_path,
                   env={**environment, "LD_LIBRARY_PATH": str(prefix / "lib")})
     assert re.search(r"accuracy: 1$", out, re.MULTILINE) and "model.ckpt-100.safetensors" in out
+
+
+@pytest.mark.parametrize("name", ["sampler", "loader", "trainer"])
+def test_man_pages_and_completions_are_where_they_are_looked_for(prefix, name):
+    for place in (f"man/man1/tombola-{name}.1", f"bash-completion/completions/tombola-{name}",
+                  f"zsh/site-functions/_tombola-{name}", f"fish/vendor_completions.d/tombola-{name}.fish"):
+        assert "tombola" in (prefix / "share" / place).read_text()
 
 
 def test_a_c_program_finds_the_library_by_pkg_config(prefix, tmp_path):
