@@ -63,6 +63,14 @@ def test_man_pages_and_completions_are_where_they_are_looked_for(prefix, name):
         assert "tombola" in (prefix / "share" / place).read_text()
 
 
+def test_the_unit_of_systemd_starts_the_installed_program(prefix):
+    places = ("lib/systemd/system/tombola-sampler.service", "share/tombola/systemd/tokens.conf")
+    for text in ((prefix / place).read_text() for place in places):
+        assert "\nExecStart=/usr/local/bin/tombola-sampler serve" in text
+    assert (prefix / "lib" / "sysusers.d" / "tombola.conf").exists()
+    assert (prefix / "lib" / "tmpfiles.d" / "tombola.conf").exists()
+
+
 def test_a_c_program_finds_the_library_by_pkg_config(prefix, tmp_path):
     paths = {
         **os.environ,
