@@ -54,10 +54,11 @@ struct exchange {
 
     uint64_t generation;
     int64_t step;
-    struct index_set held;      /* granted and not pushed */
-    struct index_range granted; /* not passed on to the feed yet */
-    struct index_set asked;     /* synchronous: of the feed, and not brought yet */
-    int64_t done;               /* all servers have it, and server 0 was not told; WIRE_NONE */
+    struct index_set held;    /* granted and not pushed */
+    struct index_set granted; /* not passed on to the feed yet: a batch that is pushed several times
+                               * can bring several grants */
+    struct index_set asked;   /* synchronous: of the feed, and not brought yet */
+    int64_t done;             /* all servers have it, and server 0 was not told; WIRE_NONE */
     bool over;
     bool again; /* a server wants the gradient of now computed with newer values */
 
@@ -168,7 +169,7 @@ static enum error connect_once(struct exchange *exchange, struct remote *remote)
 static void lose_grants(struct exchange *exchange)
 {
     index_set_clear(&exchange->held);
-    exchange->granted = (struct index_range){0, 0};
+    index_set_clear(&exchange->granted);
 }
 
 static bool may_come_back(enum error error)
@@ -299,9 +300,7 @@ static enum error take_grant(struct exchange *exchange, struct remote *remote)
     enum error error = link_read(&remote->link, &range, sizeof(range), clock_deadline_ns(SEND_MS));
     if (!error)
         error = wire_ranges_read(&range, 1, &exchange->held);
-    if (!error)
-        exchange->granted = range;
-    return error;
+    return error ? error : index_set_add(&exchange->granted, range);
 }
 
 static enum error take_values(struct exchange *exchange, struct remote *remote,
@@ -499,6 +498,7 @@ void exchange_close(struct exchange *exchange)
     }
     buffer_release(&exchange->facts);
     index_set_release(&exchange->held);
+    index_set_release(&exchange->granted);
     index_set_release(&exchange->asked);
     free(exchange->remotes);
     free(exchange->own_memory);
@@ -567,13 +567,15 @@ static enum error ask_ahead(struct exchange *exchange, struct feed *feed, int64_
 
 static enum error pass_on(struct exchange *exchange, struct feed *feed)
 {
-    struct index_range range = exchange->granted;
-    exchange->granted = (struct index_range){0, 0};
-    if (range.first >= range.end)
-        return OK;
-    if (exchange->options.aggregate > 0)
-        return ask_ahead(exchange, feed, range.first);
-    return feed_grant(feed, range.first, range.end - range.first);
+    enum error error = OK;
+    for (size_t i = 0; i < exchange->granted.count && !error; i++) {
+        struct index_range range = exchange->granted.ranges[i];
+        error = exchange->options.aggregate > 0
+                    ? ask_ahead(exchange, feed, range.first)
+                    : feed_grant(feed, range.first, range.end - range.first);
+    }
+    index_set_clear(&exchange->granted);
+    return error;
 }
 
 enum error exchange_refill(struct exchange *exchange, struct feed *feed)
