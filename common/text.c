@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reals take a short way when it is exact: a mantissa below 2^53 and a power of ten up to 22 are
- * both doubles without error, so that one multiplication or division rounds correctly (Clinger
- * 1990). Everything else is left to strtod_l() in the C locale.
- */
+/* Reals are decimal.h's; what that leaves undecided goes to strtod_l() in the C locale. */
 #include "common/text.h"
 
 #include <locale.h>
@@ -12,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/decimal.h"
 
 #define REAL_LENGTH_LIMIT 1024
 #define QUOTE_CHARACTERS 60
@@ -52,65 +50,6 @@ bool text_parse_bytes(const char *text, int64_t minimum, int64_t *ret_bytes)
     return true;
 }
 
-/* A decimal real taken apart: mantissa * 10^exponent while `exact`. */
-struct decimal {
-    uint64_t mantissa;
-    int exponent;
-    bool exact; /* every digit fits into the mantissa, and the exponent is small */
-};
-
-static size_t scan_digits(const char *text, size_t at, size_t length, struct decimal *decimal,
-                          bool fraction)
-{
-    for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
-        if (decimal->mantissa > (UINT64_C(1) << 53) / 10 - 1)
-            decimal->exact = false;
-        else
-            decimal->mantissa = decimal->mantissa * 10 + (uint64_t)(text[at] - '0');
-        decimal->exponent -= fraction;
-    }
-    return at;
-}
-
-static size_t scan_exponent(const char *text, size_t at, size_t length, struct decimal *decimal)
-{
-    bool negative = text[at] == '-';
-    if (text[at] == '-' || text[at] == '+')
-        at++;
-    int exponent = 0;
-    for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
-        if (exponent < 100000)
-            exponent = exponent * 10 + (text[at] - '0');
-    }
-    decimal->exponent += negative ? -exponent : exponent;
-    return at;
-}
-
-/* Checks [+-]?(digits[.digits*] | .digits)([eE][+-]?digits)? */
-static bool scan_real(const char *text, size_t length, struct decimal *ret_decimal)
-{
-    struct decimal decimal = {.exact = true};
-    size_t start = length > 0 && (text[0] == '-' || text[0] == '+');
-    size_t at = scan_digits(text, start, length, &decimal, false);
-    size_t digits = at - start;
-    if (at < length && text[at] == '.') {
-        size_t fraction = at + 1;
-        at = scan_digits(text, fraction, length, &decimal, true);
-        digits += at - fraction;
-    }
-    if (digits == 0)
-        return false;
-    if (at < length && (text[at] == 'e' || text[at] == 'E')) {
-        if (++at == length)
-            return false;
-        at = scan_exponent(text, at, length, &decimal);
-        if (text[at - 1] < '0' || text[at - 1] > '9')
-            return false;
-    }
-    *ret_decimal = decimal;
-    return at == length;
-}
-
 static locale_t c_locale;
 static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
 
@@ -134,21 +73,10 @@ static bool parse_real_slowly(const char *text, size_t length, double *ret_value
 
 bool text_parse_real(const char *text, size_t length, double *ret_value)
 {
-    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     struct decimal decimal;
-    if (length > REAL_LENGTH_LIMIT || !scan_real(text, length, &decimal))
+    if (length > REAL_LENGTH_LIMIT || !decimal_scan(text, length, &decimal))
         return false;
-    if (!decimal.exact || decimal.exponent < -22 || decimal.exponent > 22)
-        return parse_real_slowly(text, length, ret_value);
-    double value = (double)decimal.mantissa;
-    if (decimal.exponent < 0)
-        value /= powers[-decimal.exponent];
-    else
-        value *= powers[decimal.exponent];
-    *ret_value = text[0] == '-' ? -value : value;
-    return true;
+    return decimal_to_double(&decimal, ret_value) || parse_real_slowly(text, length, ret_value);
 }
 
 const char *text_of_real(double value, char out[TEXT_REAL_BYTES])
@@ -174,7 +102,7 @@ const char *text_of_float(float value, char out[TEXT_REAL_BYTES])
 bool text_is_real(const char *text, size_t length)
 {
     struct decimal decimal;
-    return length <= REAL_LENGTH_LIMIT && scan_real(text, length, &decimal);
+    return length <= REAL_LENGTH_LIMIT && decimal_scan(text, length, &decimal);
 }
 
 bool text_parse_boolean(const char *text, size_t length, bool *ret_value)
