@@ -73,8 +73,9 @@ def measure():
     bench.table("Accuracy on unseen rows: columns as they are, scaled, standardised", [
         "columns", "optimizer", "by", "accuracy", "min .. max", "CPU us", "CPU ratio", "ratio"], lines, [
         f"{ROWS:,} rows, {STEPS:,} steps of 50, learning rates {RATES}; one round: both are deterministic.",
-        "Where nothing is learnt, ours says so at its end and names --normalize."])
+        "Where nothing is learnt, ours says so at its end and names --normalize.",
+        *([] if peer else ["PyTorch, the only peer here, is not installed: a run without --quick gets it from PyPI."])])
 
 
 if __name__ == "__main__":
-    bench.main(measure)
+    bench.main(measure, alone=not bench.python_with("torch"))

@@ -512,7 +512,7 @@ with tombola.serve("range:100", seed=1) as server:
 @pytest.mark.parametrize("options,kind,says", [
     ("url, '/nowhere.csv'", "NotFoundError", "/nowhere.csv"),
     ("url, store, device='gpu'", "UsageError", "gpu"),
-    ("url, store, output='tensor'", "UsageError", "numpy, torch, jax, cupy, dlpack"),
+    pytest.param("url, store, output='tensor'", "UsageError", "numpy, torch, jax, cupy, dlpack", id="output"),
     ("url, store, pull='lend'", "UsageError", "'lease', 'index', 'draw'"),
     ("url, store, bad_rows='ignore'", "UsageError", "'fail', 'skip', 'replace'"),
     ("url, store, shape=(28, 27)", "UsageError", "756 elements; a row has 784"),
