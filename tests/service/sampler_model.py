@@ -80,8 +80,11 @@ class StreamModel:
     def passes_over(self):
         """Do batches hold fewer units than positions? Such designs always say so."""
         if self.has_spans is None:
-            assert self.design != "bernoulli" or "span" in self.fetch(0, 1)
-            self.has_spans = self.design in ("bernoulli", "cluster") and "span" in self.fetch(0, 1)
+            self.has_spans = self.design == "bernoulli"
+            first = self.fetch(0, 1) if self.design in ("bernoulli", "cluster") else None
+            if first:  # a bernoulli stream may choose no unit at all
+                assert self.design != "bernoulli" or "span" in first
+                self.has_spans = "span" in first
         return self.has_spans
 
     def learn(self):
