@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "common/http/http_problem.h"
 #include "common/http/refusals.h"
 #include "common/http/server_state.h"
-#include "common/http_problem.h"
 
 #define PROBLEM_LIMIT_BYTES (16 << 10)
 /* The fewest that Retry-After can say: what a request waits for may end at any moment. */

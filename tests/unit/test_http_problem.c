@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers common/http_problem. */
+/* Covers common/http/http_problem. */
 #include "tests/unit/unit.h"
 
-#include "common/http_problem.h"
+#include "common/http/http_problem.h"
 #include "common/json.h"
 
 static void test_a_problem_is_json_whatever_its_text(void **state)

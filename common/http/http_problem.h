@@ -3,8 +3,8 @@
  * Failures as an HTTP server reports them: `application/problem+json` (RFC 9457) with type, title,
  * status and detail.
  */
-#ifndef COMMON_HTTP_PROBLEM_H
-#define COMMON_HTTP_PROBLEM_H
+#ifndef COMMON_HTTP_HTTP_PROBLEM_H
+#define COMMON_HTTP_HTTP_PROBLEM_H
 
 #include "common/buffer.h"
 #include "common/error.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/http_problem.h"
+#include "common/http/http_problem.h"
 
 #include <stddef.h>
 
