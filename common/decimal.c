@@ -44,7 +44,7 @@ static size_t scan_exponent(const char *text, size_t at, size_t length, struct d
     return at;
 }
 
-bool decimal_scan(const char *text, size_t length, struct decimal *ret_decimal)
+const char *decimal_read(const char *text, size_t length, struct decimal *ret_decimal)
 {
     struct decimal decimal = {.exact = true, .negative = length > 0 && text[0] == '-'};
     size_t start = length > 0 && (text[0] == '-' || text[0] == '+');
@@ -57,16 +57,16 @@ bool decimal_scan(const char *text, size_t length, struct decimal *ret_decimal)
         decimal.exponent = -(int)(at - fraction);
     }
     if (digits == 0)
-        return false;
+        return NULL;
     if (at < length && (text[at] == 'e' || text[at] == 'E')) {
         if (++at == length)
-            return false;
+            return NULL;
         at = scan_exponent(text, at, length, &decimal);
         if (text[at - 1] < '0' || text[at - 1] > '9')
-            return false;
+            return NULL;
     }
     *ret_decimal = decimal;
-    return at == length;
+    return text + at;
 }
 
 /* ---- powers of ten ------------------------------------------------------ */

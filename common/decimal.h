@@ -20,9 +20,14 @@ struct decimal {
     bool exact; /* false: it has more digits than the mantissa, which has the first of them */
 };
 
-/* Reads [+-]?(digits[.digits*] | .digits)([eE][+-]?digits)? to its last byte; false: it is
- * something else. */
-bool decimal_scan(const char *text, size_t length, struct decimal *ret_decimal);
+/* Reads [+-]?(digits[.digits*] | .digits)([eE][+-]?digits)? from the text's front. Returns what
+ * follows it; NULL: there is none, or its exponent has no digits. */
+const char *decimal_read(const char *text, size_t length, struct decimal *ret_decimal);
+/* Is all of it one? */
+static inline bool decimal_scan(const char *text, size_t length, struct decimal *ret_decimal)
+{
+    return decimal_read(text, length, ret_decimal) == text + length;
+}
 
 /* The nearest double; false: too many digits, an exponent beyond what the table of powers has, or
  * too close to the middle between two doubles. */

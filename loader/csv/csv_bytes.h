@@ -5,8 +5,8 @@
  *
  * Several ways to do it: csv_bytes_plain() field by field is the oracle; with AVX2 and AVX-512, 64
  * bytes at a time go first, as far as every field has one to three digits. csv_bytes_decode() takes
- * the best that the processor has. All stop at the first field that is no integer from 0 to 255 in
- * digits.
+ * the best that the processor has. All stop in front of the first field that is no integer from 0
+ * to 255 in digits.
  */
 #ifndef LOADER_CSV_CSV_BYTES_H
 #define LOADER_CSV_CSV_BYTES_H
@@ -18,14 +18,13 @@
 /* Bytes that may be read (never used) behind the record's LF. */
 #define CSV_BYTES_PADDING 64
 
-/* `count` fields at `at`, each with `delimiter` behind it, in front of the record's LF: out[i] is
- * the value of field i. Returns what follows the last delimiter, or NULL when one of the fields is
- * something else. */
-const char *csv_bytes_decode(const char *at, size_t count, char delimiter, uint8_t *out);
-const char *csv_bytes_plain(const char *at, size_t count, char delimiter, uint8_t *out);
+/* Up to `count` fields at *at, each with `delimiter` behind it, in front of the record's LF: out[i]
+ * is the value of field i. Returns how many are done, and moves *at behind them: all in front of
+ * the first that is something else. */
+size_t csv_bytes_decode(const char **at, size_t count, char delimiter, uint8_t *out);
+size_t csv_bytes_plain(const char **at, size_t count, char delimiter, uint8_t *out);
 
-/* Fields from the front of the text at `*at`, which moves on, in front of what the way does not
- * know. Returns how many of `count` it did. */
+/* The same, but stops in front of what the way does not know, too. */
 struct csv_bytes_way {
     const char *name;
     bool (*is_supported)(void);
@@ -36,7 +35,7 @@ struct csv_bytes_way {
 extern const struct csv_bytes_way *const csv_bytes_ways[];
 
 /* As csv_bytes_decode(), in this way as far as it goes. */
-const char *csv_bytes_decode_by(const struct csv_bytes_way *way, const char *at, size_t count,
-                                char delimiter, uint8_t *out);
+size_t csv_bytes_decode_by(const struct csv_bytes_way *way, const char **at, size_t count,
+                           char delimiter, uint8_t *out);
 
 #endif

@@ -12,6 +12,7 @@
 #include "common/array.h"
 #include "common/text.h"
 #include "loader/csv/csv_bytes.h"
+#include "loader/csv/csv_floats.h"
 #include "loader/store/feature.h"
 
 enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,
@@ -49,22 +50,6 @@ static const char *quick_line_end(const char *at)
     return *at == '\n' ? at + 1 : NULL;
 }
 
-/* The last field of a record: one number. Returns its end, or NULL. */
-static const char *quick_last_byte(const char *at, uint8_t *out)
-{
-    unsigned value = (uint8_t)*at - (unsigned)'0';
-    if (value > 9)
-        return NULL;
-    for (at++; *at != '\n' && *at != '\r'; at++) {
-        unsigned digit = (uint8_t)*at - (unsigned)'0';
-        value = value * 10 + digit;
-        if (digit > 9 || value > 255)
-            return NULL;
-    }
-    *out = (uint8_t)value;
-    return at;
-}
-
 /* An unquoted key field without blanks around it; returns its end, or NULL. */
 static const char *quick_text(const char *at, char delimiter, struct text *ret_text)
 {
@@ -100,12 +85,21 @@ static bool set_key(struct store_row *row, enum column_role role, const struct t
     }
 }
 
+/* One record on its way. */
+struct quick {
+    const struct csv_decoder *decoder;
+    const char *end;      /* of the block, behind the record's LF */
+    enum element element; /* of the features */
+    uint8_t *features;    /* where the next one goes; NULL: they are passed over */
+    struct store_row *row;
+};
+
 /* Passes over fields that are not looked at; returns what follows the delimiter behind them, or
  * the line end, or NULL. */
-static const char *quick_skip(const char *at, const char *end, size_t count, char delimiter,
-                              bool is_last)
+static const char *quick_skip(const struct quick *quick, const char *at, size_t count, bool is_last)
 {
-    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    char delimiter = quick->decoder->splitter.delimiter;
+    const char *line_end = memchr(at, '\n', (size_t)(quick->end - at));
     const char *from = at;
     if (is_last) {
         line_end -= line_end > at && line_end[-1] == '\r';
@@ -118,25 +112,49 @@ static const char *quick_skip(const char *at, const char *end, size_t count, cha
     return at && !memchr(from, '\r', (size_t)(at - from)) ? at : NULL;
 }
 
-/* One run of columns: returns what follows the delimiter behind it (the line end, when it is the
- * last one), or NULL. `*features` moves on. */
-static const char *quick_run(const struct csv_decoder *decoder, const struct column_run *run,
-                             const char *at, const char *end, uint8_t **features,
-                             struct store_row *row)
+/* Integers first, then numbers of all kinds. */
+static size_t quick_floats(const struct quick *quick, const char **at, size_t count, char delimiter)
 {
-    char delimiter = decoder->splitter.delimiter;
-    bool is_last = run->first + run->count == decoder->columns->count;
-    if (run->role == COLUMN_FEATURE && *features) {
-        uint8_t *out = *features;
-        at = csv_bytes_decode(at, run->count - is_last, delimiter, out);
-        *features = out + run->count;
-        return at && is_last ? quick_last_byte(at, out + run->count - 1) : at;
+    uint8_t *bytes = quick->decoder->bytes;
+    size_t integers = csv_bytes_decode(at, count, delimiter, bytes);
+    for (size_t i = 0; i < integers; i++)
+        store_float(quick->features, i, bytes[i]);
+    if (integers == count)
+        return count;
+    return integers + csv_floats_decode(at, count - integers, delimiter,
+                                        quick->features + integers * sizeof(float),
+                                        &quick->row->is_u8);
+}
+
+/* `count` features, each with `delimiter` behind it. */
+static bool quick_features(struct quick *quick, const char **at, size_t count, char delimiter)
+{
+    size_t done = quick->element == ELEMENT_F32
+                      ? quick_floats(quick, at, count, delimiter)
+                      : csv_bytes_decode(at, count, delimiter, quick->features);
+    quick->features += done * element_bytes(quick->element);
+    return done == count;
+}
+
+/* One run of columns: returns what follows the delimiter behind it (the line end, when it is the
+ * last one), or NULL. */
+static const char *quick_run(struct quick *quick, const struct column_run *run, const char *at)
+{
+    char delimiter = quick->decoder->splitter.delimiter;
+    bool is_last = run->first + run->count == quick->decoder->columns->count;
+    if (run->role == COLUMN_FEATURE && quick->features) {
+        if (!quick_features(quick, &at, run->count - is_last, delimiter))
+            return NULL;
+        if (!is_last)
+            return at;
+        bool done = quick_features(quick, &at, 1, '\n') || quick_features(quick, &at, 1, '\r');
+        return done ? at - 1 : NULL;
     }
     if (run->role == COLUMN_FEATURE || run->role == COLUMN_IGNORED)
-        return quick_skip(at, end, run->count, delimiter, is_last);
+        return quick_skip(quick, at, run->count, is_last);
     struct text text;
     at = quick_text(at, delimiter, &text);
-    if (!at || !set_key(row, run->role, &text))
+    if (!at || !set_key(quick->row, run->role, &text))
         return NULL;
     return is_last ? at : *at == delimiter ? at + 1 : NULL;
 }
@@ -148,16 +166,13 @@ static const char *decode_quickly(const struct csv_decoder *decoder, const char 
                                   struct store_row *row)
 {
     const struct csv_columns *columns = decoder->columns;
+    struct quick quick = {
+        .decoder = decoder, .end = end, .element = element, .features = features, .row = row};
     const char *at = record;
-    uint8_t *bytes = features && element == ELEMENT_F32 ? decoder->bytes : features;
-    uint8_t *next = bytes;
     *row = store_row_fresh;
     for (size_t i = 0; i < columns->run_count && at; i++)
-        at = quick_run(decoder, &columns->runs[i], at, end, &next, row);
-    at = at ? quick_line_end(at) : NULL;
-    for (size_t i = 0; at && bytes != features && i < columns->features; i++)
-        store_float(features, i, bytes[i]);
-    return at;
+        at = quick_run(&quick, &columns->runs[i], at);
+    return at ? quick_line_end(at) : NULL;
 }
 
 /* ---- slow path ---------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One CSV record into ids, labels and features. A quick path decodes what nearly every row is -
- * plain integers 0..255 (csv_bytes.h) and unquoted keys - straight from the text; all else is split
+ * numbers (csv_bytes.h, csv_floats.h) and unquoted keys - straight from the text; all else is split
  * first. Both give the same row.
  *
  * Two kinds of trouble: a row whose structure is broken (number of fields, quotes, id, label,
@@ -28,7 +28,7 @@
 struct csv_decoder {
     const struct csv_columns *columns; /* borrowed */
     struct csv_splitter splitter;
-    uint8_t *bytes; /* owned; [F]: what the quick path makes floats of */
+    uint8_t *bytes; /* owned; [F]: integers that the quick path makes floats of */
 };
 
 enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,

@@ -13,7 +13,8 @@
 /* What one block holds. */
 struct facts {
     struct csv_decoder decoder;
-    uint8_t *features; /* one row that is not kept; NULL: not prepared yet */
+    uint8_t *features; /* one row that is not kept, as floats or bytes; NULL: not prepared yet */
+    bool mostly_u8;    /* such rows are read as bytes: the last one was */
     struct csv_fill_block share;
     size_t rows;
     uint64_t *offsets;
@@ -47,7 +48,7 @@ static enum error prepare(const struct csv_store *store, struct facts *facts)
 {
     if (facts->features)
         return OK;
-    uint8_t *features = array_new(store->columns.features, 1, "a row of a CSV file");
+    uint8_t *features = array_new(store->columns.features, sizeof(float), "a row of a CSV file");
     if (!features)
         return ERROR_MEMORY;
     enum error error = csv_decoder_init(&facts->decoder, &store->columns, store->delimiter);
@@ -56,6 +57,7 @@ static enum error prepare(const struct csv_store *store, struct facts *facts)
         return error;
     }
     facts->features = features;
+    facts->mostly_u8 = true;
     return OK;
 }
 
@@ -114,11 +116,13 @@ static enum error inspect_row(struct csv_store *store, struct facts *facts, stru
 {
     struct store_row row;
     uint8_t *slot = csv_fill_slot(&store->fill, &facts->share, facts->rows);
+    enum element unkept = facts->mostly_u8 ? ELEMENT_U8 : ELEMENT_F32;
     enum error error =
-        csv_decode_next(&facts->decoder, block, cursor, slot ? store->fill.element : ELEMENT_U8,
+        csv_decode_next(&facts->decoder, block, cursor, slot ? store->fill.element : unkept,
                         slot ? slot + sizeof(double) : facts->features, &row);
     if (error)
         return error == ERROR_END ? error : csv_store_prefix(store, error, cursor->line);
+    facts->mostly_u8 = row.is_u8;
     facts->offsets[facts->rows] = block->offset + cursor->record;
     return note_row(store, facts, &row, slot, cursor->line);
 }

@@ -4,12 +4,14 @@
  * libcsv and by our own path, and decoded alike by the quick and the slow path; a file that opens
  * must give the same rows to scan and fetch.
  */
+#include "loader/csv/csv_floats.h"
 #include "loader/csv/csv_pass.h"
 #include "loader/csv/csv_row.h"
 #include "tests/fuzz/fuzz_file.h"
 #include "tests/fuzz/fuzz_store.h"
 
 #define FIELDS_LIMIT 64
+#define COUNT_LIMIT 300
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
@@ -41,20 +43,43 @@ static void check_split(char *record, size_t length, char delimiter)
 }
 
 /* The ways to decode fields of small integers; each field count up to what is there. */
-static void check_bytes(const char *record, size_t length, char delimiter)
+static void check_bytes(const char *record, size_t most, char delimiter)
 {
-    enum { COUNT_LIMIT = 300 };
     uint8_t own[COUNT_LIMIT];
     uint8_t oracle[COUNT_LIMIT];
-    size_t most = csv_count_bytes(record, length, delimiter);
-    for (size_t count = most > 3 ? most - 3 : 0; count <= most && count <= COUNT_LIMIT; count++) {
-        const char *expected = csv_bytes_plain(record, count, delimiter, oracle);
+    for (size_t count = most > 3 ? most - 3 : 0; count <= most; count++) {
+        const char *expected = record;
+        size_t fields = csv_bytes_plain(&expected, count, delimiter, oracle);
         for (size_t i = 0; csv_bytes_ways[i]; i++) {
             if (!csv_bytes_ways[i]->is_supported())
                 continue;
-            const char *end = csv_bytes_decode_by(csv_bytes_ways[i], record, count, delimiter, own);
-            fuzz_check(end == expected && (!end || memcmp(own, oracle, count) == 0));
+            const char *at = record;
+            fuzz_check(csv_bytes_decode_by(csv_bytes_ways[i], &at, count, delimiter, own) ==
+                       fields);
+            fuzz_check(at == expected && memcmp(own, oracle, fields) == 0);
         }
+    }
+}
+
+/* The two ways to decode fields of numbers. */
+static void check_floats(const char *record, size_t most, char delimiter)
+{
+    float own[COUNT_LIMIT];
+    float oracle[COUNT_LIMIT];
+    bool own_u8 = true, oracle_u8 = true;
+    const char *at = record, *expected = record;
+    size_t fields = csv_floats_plain(&expected, most, delimiter, oracle, &oracle_u8);
+    fuzz_check(csv_floats_decode(&at, most, delimiter, own, &own_u8) == fields);
+    fuzz_check(at == expected && own_u8 == oracle_u8);
+    fuzz_check(memcmp(own, oracle, fields * sizeof(*own)) == 0);
+}
+
+static void check_fields(const char *record, size_t length, char delimiter)
+{
+    size_t most = csv_count_bytes(record, length, delimiter);
+    if (most <= COUNT_LIMIT) {
+        check_bytes(record, most, delimiter);
+        check_floats(record, most, delimiter);
     }
 }
 
@@ -76,7 +101,7 @@ static void check_records(const uint8_t *data, size_t length, char delimiter)
     block.plain = memchr(block.data, '"', length) == NULL;
     while ((record = csv_block_next(&block, delimiter, &at, &lines, &record_length, &line))) {
         fuzz_check(record[record_length - 1] == '\n');
-        check_bytes(record, record_length, delimiter);
+        check_fields(record, record_length, delimiter);
         if (!memchr(record, '"', record_length))
             check_split(record, record_length, delimiter);
     }

@@ -2,9 +2,8 @@
 /* Covers loader/csv/csv_bytes. */
 #include "tests/unit/store_unit.h"
 
-#include <sys/mman.h>
-
 #include "loader/csv/csv_bytes.h"
+#include "tests/unit/guarded_unit.h"
 
 enum { FIELDS_LIMIT = 400, TEXT_LIMIT = FIELDS_LIMIT * 6 };
 
@@ -28,17 +27,6 @@ static void make_text(struct csv_text *text, size_t fields, char delimiter, bool
     text->bytes[text->length++] = '\n';
 }
 
-/* The end of memory behind which lies a page that ends the program when it is touched. */
-static char *guarded_pages(void)
-{
-    enum { PAGE = 4096, PAGES = 4 };
-    char *pages =
-        mmap(NULL, (PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pages != MAP_FAILED);
-    assert_int_equal(mprotect(pages + PAGES * PAGE, PAGE, PROT_NONE), 0);
-    return pages + PAGES * PAGE;
-}
-
 /* The oracle first, then what csv_bytes_decode() chooses, then each way by itself. */
 enum { WAY_PLAIN, WAY_CHOSEN, WAYS };
 
@@ -47,8 +35,7 @@ static bool has_way(size_t way)
     return way < WAYS || csv_bytes_ways[way - WAYS];
 }
 
-static const char *decode_by(size_t way, const char *at, size_t fields, char delimiter,
-                             uint8_t *out)
+static size_t decode_by(size_t way, const char **at, size_t fields, char delimiter, uint8_t *out)
 {
     if (way == WAY_PLAIN)
         return csv_bytes_plain(at, fields, delimiter, out);
@@ -57,10 +44,15 @@ static const char *decode_by(size_t way, const char *at, size_t fields, char del
     return csv_bytes_decode_by(csv_bytes_ways[way - WAYS], at, fields, delimiter, out);
 }
 
+/* How far a text was read. */
+struct reach {
+    size_t fields, bytes;
+};
+
 /* Between pages that must not be touched: the text's padding ends where the second begins, so do
- * the values. Returns how far the text was read; -1: NULL. */
-static ptrdiff_t decode(const struct csv_text *text, size_t fields, char delimiter, uint8_t *out,
-                        size_t way)
+ * the values. */
+static struct reach decode(const struct csv_text *text, size_t fields, char delimiter, uint8_t *out,
+                           size_t way)
 {
     static char *text_end, *values_end;
     if (!text_end) {
@@ -69,22 +61,24 @@ static ptrdiff_t decode(const struct csv_text *text, size_t fields, char delimit
     }
     char *copy = text_end - text->length - CSV_BYTES_PADDING;
     uint8_t *values = (uint8_t *)values_end - fields;
+    const char *at = copy;
     memcpy(copy, text->bytes, text->length);
     memset(copy + text->length, text->length % 2 ? '1' : ',', CSV_BYTES_PADDING);
-    const char *end = decode_by(way, copy, fields, delimiter, values);
-    memcpy(out, values, fields);
-    return end ? end - copy : -1;
+    struct reach reach = {.fields = decode_by(way, &at, fields, delimiter, values)};
+    reach.bytes = (size_t)(at - copy);
+    memcpy(out, values, reach.fields);
+    return reach;
 }
 
 static void check_same(const struct csv_text *text, size_t fields, char delimiter)
 {
     uint8_t own[FIELDS_LIMIT];
     uint8_t oracle[FIELDS_LIMIT];
-    ptrdiff_t expected = decode(text, fields, delimiter, oracle, WAY_PLAIN);
+    struct reach expected = decode(text, fields, delimiter, oracle, WAY_PLAIN);
     for (size_t way = WAY_CHOSEN; has_way(way); way++) {
-        assert_int_equal(decode(text, fields, delimiter, own, way), expected);
-        if (expected >= 0)
-            assert_memory_equal(own, oracle, fields);
+        struct reach reach = decode(text, fields, delimiter, own, way);
+        assert_memory_equal(&reach, &expected, sizeof(reach));
+        assert_memory_equal(own, oracle, reach.fields);
     }
 }
 
@@ -99,7 +93,9 @@ static void test_fields_are_read(void **state)
         char delimiter = delimiters[fields % 4];
         make_text(&text, fields, delimiter, fields % 2, &seed);
         for (size_t way = 0; has_way(way); way++) {
-            assert_int_equal(decode(&text, fields, delimiter, out, way), text.length - 1);
+            struct reach reach = decode(&text, fields, delimiter, out, way);
+            assert_int_equal(reach.fields, fields);
+            assert_int_equal(reach.bytes, text.length - 1);
             assert_memory_equal(out, text.values, fields);
         }
         for (size_t fewer = fields > 3 ? fields - 3 : 0; fewer < fields; fewer++)
@@ -117,10 +113,12 @@ static void test_every_value_is_judged(void **state)
             text.length = 0;
             for (size_t i = 0; i < before; i++)
                 text.length += (size_t)sprintf(text.bytes + text.length, "%zu,", i % 3 ? i : 0);
+            size_t in_front = text.length;
             text.length += (size_t)sprintf(text.bytes + text.length, "%u,7,\n", value);
             for (size_t way = 0; has_way(way); way++) {
-                ptrdiff_t end = decode(&text, before + 2, ',', out, way);
-                assert_int_equal(end, value < 256 ? (ptrdiff_t)text.length - 1 : -1);
+                struct reach reach = decode(&text, before + 2, ',', out, way);
+                assert_int_equal(reach.fields, value < 256 ? before + 2 : before);
+                assert_int_equal(reach.bytes, value < 256 ? text.length - 1 : in_front);
                 if (value < 256)
                     assert_int_equal(out[before], value);
             }
