@@ -148,7 +148,7 @@ static enum error find_end(struct csv_block *block, struct source_file *file, si
     size_t at = last ? (size_t)(last - block->memory) + 1 : begin;
     enum error error = OK;
     while (at < block->stretch_bytes && !error) {
-        size_t record = csv_record_length(block->memory + at, block->held_bytes - at);
+        size_t record = csv_count_record(block->memory + at, block->held_bytes - at, NULL);
         if (record == 0 && block->at_end)
             record = block->held_bytes - at;
         if (record == 0)
@@ -199,10 +199,11 @@ char *csv_block_next(const struct csv_block *block, char delimiter, size_t *at, 
             *ret_line = block->first_line + *line;
             *line += 1;
         } else {
-            length = csv_record_length(record, left);
+            size_t lines;
+            length = csv_count_record(record, left, &lines);
             length = length ? length : left;
             *ret_line = block->first_line + *line;
-            *line += (int64_t)csv_count_bytes(record, length, '\n');
+            *line += (int64_t)lines;
         }
         *at += length;
         if (length <= 2 || record[0] == ' ' || record[0] == '\t') {

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#define MANY 4 /* fields: a vector costs as much for one as for thirty */
+
 /* One field with its delimiter; returns what follows, or NULL. */
 static const char *decode_field(const char *at, char delimiter, uint8_t *out)
 {
@@ -65,6 +67,6 @@ static void choose_way(void)
 size_t csv_bytes_decode(const char **at, size_t count, char delimiter, uint8_t *out)
 {
     pthread_once(&best_way_once, choose_way);
-    return best_way ? csv_bytes_decode_by(best_way, at, count, delimiter, out)
-                    : csv_bytes_plain(at, count, delimiter, out);
+    return best_way && count >= MANY ? csv_bytes_decode_by(best_way, at, count, delimiter, out)
+                                     : csv_bytes_plain(at, count, delimiter, out);
 }

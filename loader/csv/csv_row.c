@@ -35,6 +35,8 @@ void csv_decoder_release(struct csv_decoder *decoder)
     decoder->bytes = NULL;
 }
 
+#define NEAR_BYTES 16 /* a loop finds what is nearer before memchr() begins */
+
 /* Rows may begin at any byte. */
 static void store_float(void *features, size_t feature, float value)
 {
@@ -50,21 +52,46 @@ static const char *quick_line_end(const char *at)
     return *at == '\n' ? at + 1 : NULL;
 }
 
-/* An unquoted key field without blanks around it; returns its end, or NULL. */
-static const char *quick_text(const char *at, char delimiter, struct text *ret_text)
+/* Is it UTF-8 without NUL for certain? */
+static bool is_ascii(const char *text, size_t length)
+{
+    unsigned char all = 0;
+    for (size_t i = 0; i < length; i++)
+        all |= (unsigned char)text[i];
+    return all < 0x80 && !memchr(text, '\0', length);
+}
+
+/* What follows the next quote behind the opening one at `at`: no delimiter where quotes are inside
+ * the field. NULL: there is none. */
+static const char *quick_quoted(const char *at, const char *end)
+{
+    const char *closing = at + 1;
+    const char *near = end - closing > NEAR_BYTES ? closing + NEAR_BYTES : end;
+    while (closing < near && *closing != '"')
+        closing++;
+    if (closing == near)
+        closing = memchr(closing, '"', (size_t)(end - closing));
+    return closing ? closing + 1 : NULL;
+}
+
+/* A key field in quotes, or without blanks around it; returns its end, or NULL. */
+static const char *quick_text(const char *at, const char *end, char delimiter,
+                              struct text *ret_text)
 {
     const char *start = at;
-    unsigned char all = 0;
-    while (*at != delimiter && *at != '\n' && *at != '\r') {
-        all |= (unsigned char)*at;
-        at++;
+    if (*at == '"') {
+        at = quick_quoted(at, end);
+        if (!at)
+            return NULL;
+        *ret_text = (struct text){.data = start + 1, .length = (size_t)(at - start - 2)};
+    } else {
+        while (*at != delimiter && *at != '\n' && *at != '\r' && *at != '"')
+            at++;
+        *ret_text = (struct text){.data = start, .length = (size_t)(at - start)};
+        if (at > start && (start[0] == ' ' || start[0] == '\t' || at[-1] == ' ' || at[-1] == '\t'))
+            return NULL;
     }
-    size_t length = (size_t)(at - start);
-    if (length == 0 || all >= 0x80 || start[0] == ' ' || start[0] == '\t' || at[-1] == ' ' ||
-        at[-1] == '\t' || memchr(start, '\0', length))
-        return NULL;
-    *ret_text = (struct text){.data = start, .length = length};
-    return at;
+    return ret_text->length > 0 && is_ascii(ret_text->data, ret_text->length) ? at : NULL;
 }
 
 static bool set_key(struct store_row *row, enum column_role role, const struct text *text)
@@ -88,15 +115,17 @@ static bool set_key(struct store_row *row, enum column_role role, const struct t
 /* One record on its way. */
 struct quick {
     const struct csv_decoder *decoder;
-    const char *end;      /* of the block, behind the record's LF */
+    const char *end;      /* behind the record's LF: of the block if it is plain */
+    bool plain;           /* there is no quote */
     enum element element; /* of the features */
     uint8_t *features;    /* where the next one goes; NULL: they are passed over */
     struct store_row *row;
 };
 
-/* Passes over fields that are not looked at; returns what follows the delimiter behind them, or
- * the line end, or NULL. */
-static const char *quick_skip(const struct quick *quick, const char *at, size_t count, bool is_last)
+/* Passes over fields that are not looked at and hold no quote; returns what follows the delimiter
+ * behind them, or the line end, or NULL. */
+static const char *quick_skip_plain(const struct quick *quick, const char *at, size_t count,
+                                    bool is_last)
 {
     char delimiter = quick->decoder->splitter.delimiter;
     const char *line_end = memchr(at, '\n', (size_t)(quick->end - at));
@@ -110,6 +139,25 @@ static const char *quick_skip(const struct quick *quick, const char *at, size_t 
         at = at ? at + 1 : NULL;
     }
     return at && !memchr(from, '\r', (size_t)(at - from)) ? at : NULL;
+}
+
+/* The same, whether they stand in quotes or not. */
+static const char *quick_skip(const struct quick *quick, const char *at, size_t count, bool is_last)
+{
+    char delimiter = quick->decoder->splitter.delimiter;
+    if (quick->plain)
+        return quick_skip_plain(quick, at, count, is_last);
+    for (size_t i = 0; i < count; i++) {
+        at += i > 0;
+        if (*at == '"')
+            at = quick_quoted(at, quick->end);
+        else
+            while (*at != delimiter && *at != '\n' && *at != '\r' && *at != '"')
+                at++;
+        if (!at || (*at != delimiter && !(is_last && i + 1 == count)))
+            return NULL;
+    }
+    return is_last ? at : at + 1;
 }
 
 /* Integers first, then numbers of all kinds. */
@@ -127,7 +175,7 @@ static size_t quick_floats(const struct quick *quick, const char **at, size_t co
 }
 
 /* `count` features, each with `delimiter` behind it. */
-static bool quick_features(struct quick *quick, const char **at, size_t count, char delimiter)
+static bool quick_numbers(struct quick *quick, const char **at, size_t count, char delimiter)
 {
     size_t done = quick->element == ELEMENT_F32
                       ? quick_floats(quick, at, count, delimiter)
@@ -136,38 +184,57 @@ static bool quick_features(struct quick *quick, const char **at, size_t count, c
     return done == count;
 }
 
+/* A run of features, all of them in quotes or none: as quick_run(). */
+static const char *quick_features(struct quick *quick, const char *at, size_t count, bool is_last)
+{
+    char delimiter = quick->decoder->splitter.delimiter;
+    bool done = true;
+    if (*at != '"') {
+        done = quick_numbers(quick, &at, count - is_last, delimiter);
+        if (done && is_last) {
+            done = quick_numbers(quick, &at, 1, '\n') || quick_numbers(quick, &at, 1, '\r');
+            at--;
+        }
+        return done ? at : NULL;
+    }
+    for (size_t i = 0; i < count && done; i++) {
+        done = *at++ == '"' && quick_numbers(quick, &at, 1, '"');
+        if (done && !(is_last && i + 1 == count))
+            done = *at++ == delimiter;
+    }
+    return done ? at : NULL;
+}
+
 /* One run of columns: returns what follows the delimiter behind it (the line end, when it is the
  * last one), or NULL. */
 static const char *quick_run(struct quick *quick, const struct column_run *run, const char *at)
 {
     char delimiter = quick->decoder->splitter.delimiter;
     bool is_last = run->first + run->count == quick->decoder->columns->count;
-    if (run->role == COLUMN_FEATURE && quick->features) {
-        if (!quick_features(quick, &at, run->count - is_last, delimiter))
-            return NULL;
-        if (!is_last)
-            return at;
-        bool done = quick_features(quick, &at, 1, '\n') || quick_features(quick, &at, 1, '\r');
-        return done ? at - 1 : NULL;
-    }
+    if (run->role == COLUMN_FEATURE && quick->features)
+        return quick_features(quick, at, run->count, is_last);
     if (run->role == COLUMN_FEATURE || run->role == COLUMN_IGNORED)
         return quick_skip(quick, at, run->count, is_last);
     struct text text;
-    at = quick_text(at, delimiter, &text);
+    at = quick_text(at, quick->end, delimiter, &text);
     if (!at || !set_key(quick->row, run->role, &text))
         return NULL;
     return is_last ? at : *at == delimiter ? at + 1 : NULL;
 }
 
-/* A record without quotes whose LF lies in front of `end`: returns what follows it, or NULL. A
- * blank record may pass for one of empty fields. */
+/* A record whose LF lies in front of `end`: returns what follows it, or NULL. A blank record may pass
+ * for one of empty fields. */
 static const char *decode_quickly(const struct csv_decoder *decoder, const char *record,
-                                  const char *end, enum element element, void *features,
+                                  const char *end, bool plain, enum element element, void *features,
                                   struct store_row *row)
 {
     const struct csv_columns *columns = decoder->columns;
-    struct quick quick = {
-        .decoder = decoder, .end = end, .element = element, .features = features, .row = row};
+    struct quick quick = {.decoder = decoder,
+                          .end = end,
+                          .plain = plain,
+                          .element = element,
+                          .features = features,
+                          .row = row};
     const char *at = record;
     *row = store_row_fresh;
     for (size_t i = 0; i < columns->run_count && at; i++)
@@ -310,7 +377,7 @@ enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t leng
 {
     if (!plain)
         plain = !memchr(record, '"', length);
-    if (plain && decode_quickly(decoder, record, record + length, element, features, ret_row))
+    if (decode_quickly(decoder, record, record + length, plain, element, features, ret_row))
         return OK;
     *ret_row = store_row_fresh;
     return decode_slowly(decoder, record, length, element, features, ret_row);
@@ -329,7 +396,7 @@ enum error csv_decode_next(struct csv_decoder *decoder, struct csv_block *block,
     const char *record = block->data + cursor->at;
     const char *next = NULL;
     if (block->plain && cursor->at < block->length && !may_be_blank(record))
-        next = decode_quickly(decoder, record, block->data + block->length, element, features,
+        next = decode_quickly(decoder, record, block->data + block->length, true, element, features,
                               ret_row);
     if (next) {
         cursor->record = cursor->at;

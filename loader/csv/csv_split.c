@@ -8,33 +8,6 @@
 
 #define QUOTE '"'
 
-/* The end of a record that has a quote before its first LF: LF counts where quotes are paired. */
-static size_t quoted_record_length(const char *data, size_t length)
-{
-    size_t at = 0;
-    bool open = false;
-    while (at < length) {
-        const char *line_end = memchr(data + at, '\n', length - at);
-        if (!line_end)
-            return 0;
-        size_t next = (size_t)(line_end - data) + 1;
-        open ^= csv_count_bytes(data + at, next - at, QUOTE) % 2;
-        if (!open)
-            return next;
-        at = next;
-    }
-    return 0;
-}
-
-size_t csv_record_length(const char *data, size_t length)
-{
-    const char *line_end = memchr(data, '\n', length);
-    if (!line_end)
-        return 0;
-    size_t line = (size_t)(line_end - data) + 1;
-    return memchr(data, QUOTE, line) ? quoted_record_length(data, length) : line;
-}
-
 static bool is_blank(char byte, char delimiter)
 {
     return (byte == ' ' || byte == '\t') && byte != delimiter;
@@ -201,8 +174,73 @@ enum error csv_split_quoted(struct csv_splitter *splitter, char *record, size_t 
     return error;
 }
 
+/* ---- what nearly all records with quotes are ---------------------------- */
+
+/* The closing quote of a field; NULL: there is none. *doubled is set if there are quotes inside. */
+static const char *closing_quote(const char *opening, const char *end, bool *doubled)
+{
+    const char *at = opening;
+    for (;;) {
+        at = memchr(at + 1, QUOTE, (size_t)(end - at - 1));
+        if (!at || at + 1 == end || at[1] != QUOTE)
+            return at;
+        *doubled = true;
+        at++;
+    }
+}
+
+/* One field; returns the delimiter or `end` behind it, or NULL: libcsv is to say what it is. */
+static const char *split_field(struct csv_splitter *splitter, const char *field, const char *end,
+                               bool *doubled)
+{
+    const char *at = field;
+    if (at < end && *at == QUOTE) {
+        at = closing_quote(field, end, doubled);
+        if (!at || (at + 1 < end && at[1] != splitter->delimiter))
+            return NULL;
+        add_field(splitter, field + 1, (size_t)(at - field - 1));
+        return at + 1;
+    }
+    for (; at < end && *at != splitter->delimiter; at++) {
+        if (*at == QUOTE || *at == '\r')
+            return NULL;
+    }
+    add_trimmed(splitter, field, (size_t)(at - field));
+    return at;
+}
+
+/* Quotes inside a field, which are there twice, become one. */
+static void undouble(struct text *field, char *record)
+{
+    char *text = record + (field->data - record);
+    size_t kept = 0;
+    for (size_t i = 0; i < field->length; i++) {
+        text[kept++] = text[i];
+        i += text[i] == QUOTE;
+    }
+    field->length = kept;
+}
+
+/* false: it is none of those, and unchanged. */
+static bool split_simply(struct csv_splitter *splitter, char *record, size_t length)
+{
+    const char *end = record + content_length(record, length), *at = record;
+    bool doubled = false;
+    splitter->count = 0;
+    do {
+        at = split_field(splitter, at, end, &doubled);
+        if (!at)
+            return false;
+    } while (at++ < end);
+    size_t kept = splitter->count < splitter->capacity ? splitter->count : splitter->capacity;
+    for (size_t i = 0; i < kept && doubled; i++)
+        undouble(&splitter->fields[i], record);
+    return true;
+}
+
 enum error csv_split(struct csv_splitter *splitter, char *record, size_t length)
 {
-    return memchr(record, QUOTE, length) ? csv_split_quoted(splitter, record, length)
-                                         : csv_split_plain(splitter, record, length);
+    if (!memchr(record, QUOTE, length))
+        return csv_split_plain(splitter, record, length);
+    return split_simply(splitter, record, length) ? OK : csv_split_quoted(splitter, record, length);
 }

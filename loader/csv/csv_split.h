@@ -9,9 +9,10 @@
  *   - "" inside quotes is one quote; a quote inside an unquoted field, and anything but space after
  *     the closing quote, is an error
  *
- * Records without a quote take a path of our own (csv_split_plain), all others go through libcsv
- * (csv_split_quoted). Both give the same fields for every record without a quote: tests and a fuzz
- * target hold them against each other.
+ * Records whose fields stand in quotes or have none take a path of our own, and so do those without
+ * a quote (csv_split_plain); all others go through libcsv (csv_split_quoted), which also finds what
+ * is wrong. It would give the same fields for every record: tests and a fuzz target hold them
+ * against each other.
  *
  * Every record handed in ends with its LF; the caller puts one behind the last line of a file that
  * lacks it. A splitter belongs to one thread.
@@ -30,9 +31,6 @@
 
 /* Longer records are refused: one quote that is never closed would swallow the file. */
 #define CSV_RECORD_LIMIT_BYTES ((size_t)64 << 20)
-
-/* Bytes of the record at `data` with its LF; 0 when none of the `length` bytes ends it. */
-size_t csv_record_length(const char *data, size_t length);
 
 /* Nothing but spaces and tabs before the line end? (A tab that is the delimiter counts.) */
 bool csv_record_is_blank(const char *record, size_t length, char delimiter);
@@ -53,7 +51,7 @@ enum error csv_splitter_init(struct csv_splitter *splitter, char delimiter,
 void csv_splitter_release(struct csv_splitter *splitter);
 
 /* One record into splitter->fields; ERROR_INPUT says what is wrong, without file and line. Fields
- * point into the record; the libcsv path overwrites the record with the unquoted text. */
+ * point into the record, which may be overwritten with unquoted text. */
 enum error csv_split(struct csv_splitter *splitter, char *record, size_t length) MUST_CHECK;
 enum error csv_split_plain(struct csv_splitter *splitter, const char *record,
                            size_t length) MUST_CHECK;

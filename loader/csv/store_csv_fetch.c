@@ -165,7 +165,7 @@ static enum error fetch_window(struct fetch *fetch, const struct fetch_place *pl
         size_t end = (size_t)(offsets[places[i].key + 1] - begin);
         size_t left = places[i].key + 1 == fetch->store->store.info.rows ? bytes - at : end - at;
         char *record = fetch->reader->window + at;
-        size_t length = csv_record_length(record, left); /* blank lines may follow */
+        size_t length = csv_count_record(record, left, NULL); /* blank lines may follow */
         error = decode_row(fetch, &places[i], record, length ? length : left);
     }
     return error;

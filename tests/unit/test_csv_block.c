@@ -69,7 +69,7 @@ static void check_text(uint64_t begin)
         /* Whole records, all of which begin in the stretch. */
         for (size_t done = 0; done < block->length;) {
             assert_true(at + done < begin + (i + 1) * STRETCH);
-            size_t record = csv_record_length(block->data + done, block->length - done);
+            size_t record = csv_count_record(block->data + done, block->length - done, NULL);
             assert_int_not_equal(record, 0);
             done += record;
         }
@@ -93,7 +93,7 @@ static void test_records_of_all_lengths(void **state)
                        &seed);
         if (round % 4 == 0)
             add("1,2,3", 5);
-        check_text(round % 5 == 0 ? csv_record_length(text, text_length) : 0);
+        check_text(round % 5 == 0 ? csv_count_record(text, text_length, NULL) : 0);
     }
 }
 

@@ -116,42 +116,78 @@ static void test_fields_beyond_the_capacity_are_counted(void **state)
     csv_splitter_release(&splitter);
 }
 
-/* The one property that the quick path stands on: for every record without a quote, the own
- * splitter and libcsv give the same fields, or both refuse. */
-static void test_own_path_agrees_with_libcsv(void **state)
+/* The one property that our own paths stand on: they and libcsv give the same fields, or refuse. */
+static void check_as_libcsv(char *record, size_t length, char delimiter)
+{
+    char copy[128];
+    struct csv_splitter other;
+    memcpy(copy, record, length);
+    assert_ok(csv_splitter_init(&splitter, delimiter, 32));
+    assert_ok(csv_splitter_init(&other, delimiter, 32));
+    enum error own = csv_split(&splitter, record, length);
+    enum error oracle = csv_split_quoted(&other, copy, length);
+    assert_int_equal(own, oracle);
+    if (!own) {
+        assert_int_equal(splitter.count, other.count);
+        for (size_t i = 0; i < other.count; i++) {
+            assert_int_equal(splitter.fields[i].length, other.fields[i].length);
+            assert_memory_equal(splitter.fields[i].data, other.fields[i].data,
+                                other.fields[i].length);
+        }
+    }
+    csv_splitter_release(&splitter);
+    csv_splitter_release(&other);
+}
+
+static void end_line(uint64_t *seed, char *record, size_t *length)
+{
+    if (dice_below(seed, 2))
+        record[(*length)++] = '\r';
+    record[(*length)++] = '\n';
+}
+
+static void test_records_without_quotes_are_split_as_by_libcsv(void **state)
 {
     static const char alphabet[] = "01,,,; \t\rab\x80\0.-";
     uint64_t seed = unit_seed() + 1;
     (void)state;
-    for (int round = 0; round < 200000; round++) {
-        char plain[64];
-        char copy[64];
+    for (int round = 0; round < 200000 / UNIT_LESS; round++) {
+        char record[64];
         char delimiter = ",;\t"[dice_below(&seed, 3)];
         size_t length = dice_below(&seed, 24);
         for (size_t i = 0; i < length; i++)
-            plain[i] = alphabet[dice_below(&seed, sizeof(alphabet) - 1)];
-        if (dice_below(&seed, 2))
-            plain[length++] = '\r';
-        plain[length++] = '\n';
-        if (csv_record_is_blank(plain, length, delimiter))
-            continue;
-        memcpy(copy, plain, length);
-        struct csv_splitter other;
-        assert_ok(csv_splitter_init(&splitter, delimiter, 32));
-        assert_ok(csv_splitter_init(&other, delimiter, 32));
-        enum error own = csv_split_plain(&splitter, plain, length);
-        enum error oracle = csv_split_quoted(&other, copy, length);
-        assert_int_equal(own, oracle);
-        if (!own) {
-            assert_int_equal(splitter.count, other.count);
-            for (size_t i = 0; i < other.count; i++) {
-                assert_int_equal(splitter.fields[i].length, other.fields[i].length);
-                assert_memory_equal(splitter.fields[i].data, other.fields[i].data,
-                                    other.fields[i].length);
-            }
+            record[i] = alphabet[dice_below(&seed, sizeof(alphabet) - 1)];
+        end_line(&seed, record, &length);
+        if (!csv_record_is_blank(record, length, delimiter))
+            check_as_libcsv(record, length, delimiter);
+    }
+}
+
+/* Half of them are what programs write, the others anything. */
+static void test_records_with_quotes_are_split_as_by_libcsv(void **state)
+{
+    static const char *const pieces[] = {"\"ab\"", "\"\"",     "\"a,b\"",       "\"x\"\"y\"",
+                                         "7",      "\"\"\"\"", "\"a\nb\"",      " z ",
+                                         "",       "\"\r\n\"", "\"\"\"q\"\"\"", "a\"b",
+                                         "\"a\"b", " \"a\"",   "\"a\" ",        "\"",
+                                         "\r",     "\t",       "\"a",           "a\""};
+    uint64_t seed = unit_seed() + 2;
+    (void)state;
+    for (int round = 0; round < 200000 / UNIT_LESS; round++) {
+        char record[128];
+        char delimiter = ",;\t"[dice_below(&seed, 3)];
+        size_t length = 0, fields = 1 + dice_below(&seed, 6);
+        for (size_t i = 0; i < fields; i++) {
+            const char *piece = pieces[dice_below(&seed, round % 2 ? 10 : 20)];
+            memcpy(record + length, piece, strlen(piece));
+            length += strlen(piece);
+            record[length] = delimiter;
+            length += i + 1 < fields;
         }
-        csv_splitter_release(&splitter);
-        csv_splitter_release(&other);
+        end_line(&seed, record, &length);
+        bool is_one = csv_count_record(record, length, NULL) == length;
+        if (is_one && !csv_record_is_blank(record, length, delimiter))
+            check_as_libcsv(record, length, delimiter);
     }
 }
 
@@ -178,13 +214,44 @@ static void test_bytes_are_counted(void **state)
 static void test_records_end_outside_quotes(void **state)
 {
     (void)state;
-    assert_int_equal(csv_record_length("a\nb\n", 4), 2);
-    assert_int_equal(csv_record_length("a,b", 3), 0);
-    assert_int_equal(csv_record_length("\"a\nb\"\nc\n", 8), 6);
-    assert_int_equal(csv_record_length("x,\"a\n\n\"\"\nb\"\nc\n", 14), 12);
-    assert_int_equal(csv_record_length("\"a\nb\n", 5), 0);
-    assert_int_equal(csv_record_length("", 0), 0);
-    assert_int_equal(csv_record_length("a\n\"b\n", 5), 2);
+    assert_int_equal(csv_count_record("a\nb\n", 4, NULL), 2);
+    assert_int_equal(csv_count_record("a,b", 3, NULL), 0);
+    assert_int_equal(csv_count_record("\"a\nb\"\nc\n", 8, NULL), 6);
+    assert_int_equal(csv_count_record("x,\"a\n\n\"\"\nb\"\nc\n", 14, NULL), 12);
+    assert_int_equal(csv_count_record("\"a\nb\n", 5, NULL), 0);
+    assert_int_equal(csv_count_record("", 0, NULL), 0);
+    assert_int_equal(csv_count_record("a\n\"b\n", 5, NULL), 2);
+}
+
+/* What csv_count_record() is to find, byte by byte. */
+static size_t record_end(const char *data, size_t length, size_t *ret_lines)
+{
+    bool open = false;
+    *ret_lines = 0;
+    for (size_t at = 0; at < length; at++) {
+        open ^= data[at] == '"';
+        *ret_lines += data[at] == '\n';
+        if (data[at] == '\n' && !open)
+            return at + 1;
+    }
+    return 0;
+}
+
+static void test_records_of_all_lengths_end_outside_quotes(void **state)
+{
+    enum { BYTES = 300 };
+    uint64_t seed = unit_seed() + 4;
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        char data[BYTES];
+        size_t length = dice_below(&seed, BYTES), lines = 0, expected_lines;
+        size_t rare = 2 + dice_below(&seed, 200);
+        for (size_t i = 0; i < length; i++)
+            data[i] = dice_below(&seed, rare) ? 'a' : "\"\n"[dice_below(&seed, 2)];
+        assert_int_equal(csv_count_record(data, length, &lines),
+                         record_end(data, length, &expected_lines));
+        assert_int_equal(lines, expected_lines);
+    }
 }
 
 static void test_blank_records(void **state)
@@ -205,9 +272,11 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_lone_carriage_returns_are_refused),
     cmocka_unit_test(test_a_failure_leaves_nothing_behind),
     cmocka_unit_test(test_fields_beyond_the_capacity_are_counted),
-    cmocka_unit_test(test_own_path_agrees_with_libcsv),
+    cmocka_unit_test(test_records_without_quotes_are_split_as_by_libcsv),
+    cmocka_unit_test(test_records_with_quotes_are_split_as_by_libcsv),
     cmocka_unit_test(test_bytes_are_counted),
     cmocka_unit_test(test_records_end_outside_quotes),
+    cmocka_unit_test(test_records_of_all_lengths_end_outside_quotes),
     cmocka_unit_test(test_blank_records),
 };
 
