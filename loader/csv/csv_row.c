@@ -222,8 +222,8 @@ static const char *quick_run(struct quick *quick, const struct column_run *run, 
     return is_last ? at : *at == delimiter ? at + 1 : NULL;
 }
 
-/* A record whose LF lies in front of `end`: returns what follows it, or NULL. A blank record may pass
- * for one of empty fields. */
+/* A record whose LF lies in front of `end`: returns what follows it, or NULL. A blank record may
+ * pass for one of empty fields. */
 static const char *decode_quickly(const struct csv_decoder *decoder, const char *record,
                                   const char *end, bool plain, enum element element, void *features,
                                   struct store_row *row)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One CSV record into ids, labels and features. A quick path decodes what nearly every row is -
- * numbers (csv_bytes.h, csv_floats.h), and keys without a quote inside - straight from the text; all
+ * numbers (csv_bytes.h, csv_floats.h), keys without a quote inside - straight from the text; all
  * else is split first. Both give the same row.
  *
  * Two kinds of trouble: a row whose structure is broken (number of fields, quotes, id, label,
