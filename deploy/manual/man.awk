@@ -1,15 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The records of read.awk as a man page, in the macros of man(7).
-
-function escaped(text) {
-    gsub(/\\/, "\\e", text)
-    gsub(/-/, "\\-", text)
-    gsub(/'/, "\\(aq", text)
-    gsub(/`/, "\\(ga", text)
-    gsub(/\^/, "\\(ha", text)
-    gsub(/~/, "\\(ti", text)
-    return text ~ /^[.]/ ? "\\&" text : text
-}
+# The records of read.awk as a man page; behind roff.awk.
 
 function section(name) {
     print ".SH " name
@@ -23,29 +13,6 @@ function option_text(name, argument, text) {
         argument = " \\fI" escaped(argument) "\\fR"
     print "\\fB" escaped(name) "\\fR" argument
     print escaped(text)
-}
-
-# Indented lines stay as they are; the others are filled.
-function detail_text(lines,    count, i, list, literal, open) {
-    count = split(lines, list, "\n")
-    for (i = 2; i <= count; i++) {
-        literal = list[i] ~ /^ /
-        if (open != "" && (list[i] == "" || literal != (open == "literal"))) {
-            if (open == "literal")
-                print ".fi\n.RE"
-            open = ""
-        }
-        if (list[i] == "")
-            continue
-        if (open == "")
-            print literal ? ".PP\n.RS 2\n.nf" : ".PP"
-        open = literal ? "literal" : "filled"
-        if (literal)
-            sub(/^  /, "", list[i])
-        print escaped(list[i])
-    }
-    if (open == "literal")
-        print ".fi\n.RE"
 }
 
 BEGIN { FS = "\t" }

@@ -89,9 +89,17 @@ def test_a_page_has_examples_exit_status_and_neighbours(page):
     assert {other for other in NAMES if f"tombola-{other}(1)" in see} == set(NAMES) - {name}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["tombola", *(f"tombola-{name}" for name in NAMES)])
 def test_mandoc_finds_nothing_to_warn_of(name):
-    output(tool("mandoc"), "-T", "lint", "-W", "warning", MANUAL / "man" / f"tombola-{name}.1")
+    output(tool("mandoc"), "-T", "lint", "-W", "warning", MANUAL / "man" / f"{name}.1")
+
+
+def test_the_page_of_the_script_is_its_help():
+    roff = [tool("groff"), "-man", "-Tutf8", "-ww", "-P-cbou", "-rHY=0", "-rLL=90n", MANUAL / "man" / "tombola.1"]
+    text = squeezed(output(*roff).replace("‐", "-"))
+    said = output(ROOT / "deploy" / "tombola", "--help")
+    assert squeezed(said.split("\n\n", 1)[1]) in text and squeezed(said.split("\n")[0].removeprefix("usage:")) in text
+    assert "tombola-Fromatabletoatrainedmodel" in text and "tombola-sampler(1)" in text
 
 
 def test_a_page_is_a_function_of_program_and_date():
@@ -112,6 +120,13 @@ def test_help_that_cannot_be_read_gives_no_page(tmp_path, text, message):
     done = subprocess.run([GENERATE, "man", tmp_path / "tombola-x"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.startswith("read.awk: ") and message in done.stderr
+
+
+def test_a_script_without_usage_gives_no_page(tmp_path):
+    (tmp_path / "script").write_text("#!/bin/sh\n# It says hello.\necho hello\n")
+    (tmp_path / "script").chmod(0o755)
+    done = subprocess.run([GENERATE, "script", tmp_path / "script"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout == "" and "where usage: was expected" in done.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["man"], ["html", "sampler"], ["man", "/nosuch"]])
