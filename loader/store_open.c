@@ -39,10 +39,10 @@ static const struct store_ops *find_kind(const struct uri *uri)
 static const struct {
     const char *endings, *advice;
 } others[] = {
-    {".gz", "a compressed file is no store; unpack it (gzip -d)"},
+    {".gz", "a compressed file is a store only if it is CSV (csv:PATH); unpack others (gzip -d)"},
     {".bz2", "a compressed file is no store; unpack it (bzip2 -d)"},
     {".xz", "a compressed file is no store; unpack it (xz -d)"},
-    {".zst", "a compressed file is no store; unpack it (zstd -d)"},
+    {".zst", "a compressed file is a store only if it is CSV (csv:PATH); unpack others (zstd -d)"},
     {".zip", "a compressed file is no store; unpack it (unzip)"},
     {".txt", "rows of text are csv:PATH, whatever the file is called (delimiter=tab, ; or | in the "
              "URI where it is no comma)"},
@@ -74,7 +74,7 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
         ERROR_USAGE,
         "%s: which kind of store is that? csv:PATH, sqlite:PATH, idx:PATH, range:N and "
         "postgresql://HOST/DATABASE?table=NAME are known, and bare paths ending in "
-        ".csv, .tsv, .sqlite, .sqlite3, .db, .idx or -idx3-ubyte",
+        ".csv, .tsv (.gz or .zst behind it), .sqlite, .sqlite3, .db, .idx or -idx3-ubyte",
         shown);
 }
 

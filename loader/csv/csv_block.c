@@ -18,13 +18,16 @@ static const struct {
     {"\xfd\x37zXZ", "xz", "xz -d"},
 };
 
-static enum error refuse_binary(const unsigned char *head, size_t length, const char *path)
+static enum error refuse_binary(const unsigned char *head, size_t length,
+                                const struct text_source *source)
 {
+    const char *path = source->path;
     for (size_t i = 0; i < sizeof(compressions) / sizeof(compressions[0]); i++) {
         const char *magic = compressions[i].magic;
         if (length >= strlen(magic) && memcmp(head, magic, strlen(magic)) == 0)
-            return error_set(ERROR_INPUT, "%s is compressed (%s); unpack it first (%s)", path,
-                             compressions[i].name, compressions[i].unpacker);
+            return error_set(ERROR_INPUT, "%s is compressed %s(%s); unpack it first (%s)", path,
+                             source->packed ? "twice " : "", compressions[i].name,
+                             compressions[i].unpacker);
     }
     if (length >= 2 &&
         ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff)))
@@ -41,27 +44,37 @@ static enum error refuse_binary(const unsigned char *head, size_t length, const 
     return OK;
 }
 
-enum error csv_source_init(struct csv_source *source, const char *path)
+/* By its first bytes. */
+static enum error look_at_head(struct csv_source *source)
 {
-    struct source_file file;
+    struct text_file file;
     unsigned char head[16];
-    enum error error = source_file_open(&file, path, NULL);
+    size_t length = 0;
+    enum error error = text_file_open(&file, &source->text);
     if (error)
         return error;
-    uint64_t size = file.identity.size_bytes;
-    size_t length = size < sizeof(head) ? (size_t)size : sizeof(head);
-    if (size == 0)
-        error = error_set(ERROR_INPUT, "%s is empty; a CSV file with rows was expected", path);
+    error = text_file_read(&file, head, sizeof(head), 0, &length);
+    if (!error && length == 0)
+        error = error_set(ERROR_INPUT, "%s is empty; a CSV file with rows was expected",
+                          source->text.path);
     if (!error)
-        error = source_file_read(&file, head, length, 0);
-    if (!error)
-        error = refuse_binary(head, length, path);
+        error = refuse_binary(head, length, &source->text);
     bool mark = !error && length >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0;
-    if (!error)
-        *source = (struct csv_source){
-            .path = path, .identity = file.identity, .begin = mark ? 3 : 0, .begin_line = 1};
-    source_file_close(&file);
+    source->begin = mark ? 3 : 0;
+    source->begin_line = 1;
+    text_file_close(&file);
     return error;
+}
+
+enum error csv_source_init(struct csv_source *source, const char *path)
+{
+    enum error error = text_source_init(&source->text, path);
+    return error ? error : look_at_head(source);
+}
+
+void csv_source_release(struct csv_source *source)
+{
+    text_source_release(&source->text);
 }
 
 void csv_block_release(struct csv_block *block)
@@ -86,27 +99,28 @@ static enum error reserve(struct csv_block *block, size_t bytes)
     return OK;
 }
 
-/* Up to `bytes` more behind what is held. The file's last line gets an LF if it lacks one. */
-static enum error read_on(struct csv_block *block, struct source_file *file, size_t bytes)
+/* Up to `bytes` more behind what is held. The text's last line gets an LF if it lacks one. */
+static enum error read_on(struct csv_block *block, struct text_file *file, size_t bytes)
 {
     uint64_t at = block->stretch + block->held_bytes;
-    uint64_t left = file->identity.size_bytes - at;
-    block->at_end = left <= bytes;
-    if (block->at_end)
-        bytes = (size_t)left;
+    uint64_t length = text_source_length(file->source);
+    uint64_t left = at < length ? length - at : 0;
+    size_t more = 0;
+    bytes = bytes < left ? bytes : (size_t)left;
     enum error error = reserve(block, block->held_bytes + bytes);
     if (!error)
-        error = source_file_read(file, block->memory + block->held_bytes, bytes, at);
+        error = text_file_read(file, block->memory + block->held_bytes, bytes, at, &more);
     if (error)
         return error;
-    block->held_bytes += bytes;
+    block->held_bytes += more;
+    block->at_end = at + more >= text_source_length(file->source);
     if (block->at_end && block->held_bytes > 0 && block->memory[block->held_bytes - 1] != '\n')
         block->memory[block->held_bytes++] = '\n';
     memset(block->memory + block->held_bytes, 0, CSV_PADDING_BYTES);
     return OK;
 }
 
-enum error csv_block_read(struct csv_block *block, struct source_file *file, uint64_t offset)
+enum error csv_block_read(struct csv_block *block, struct text_file *file, uint64_t offset)
 {
     block->stretch = offset;
     block->held_bytes = 0;
@@ -119,16 +133,15 @@ enum error csv_block_read(struct csv_block *block, struct source_file *file, uin
     return OK;
 }
 
-static enum error refuse_long(const struct source_file *file, int64_t line)
+static enum error refuse_long(const struct text_file *file, int64_t line)
 {
     return error_set(ERROR_INPUT,
                      "%s, line %lld: the row is longer than %zu MiB; is a quote never closed?",
-                     file->path, (long long)line, CSV_RECORD_LIMIT_BYTES >> 20);
+                     file->source->path, (long long)line, CSV_RECORD_LIMIT_BYTES >> 20);
 }
 
 /* The record at `at` does not end in the bytes held: reads as much again. */
-static enum error reach_on(struct csv_block *block, struct source_file *file, size_t at,
-                           int64_t line)
+static enum error reach_on(struct csv_block *block, struct text_file *file, size_t at, int64_t line)
 {
     size_t held = block->held_bytes - at;
     size_t most = CSV_RECORD_LIMIT_BYTES - held;
@@ -140,7 +153,7 @@ static enum error reach_on(struct csv_block *block, struct source_file *file, si
 
 /* Behind the last record that begins in the stretch. A quote that is not closed leaves a rest at
  * the file's end: one (bad) record. */
-static enum error find_end(struct csv_block *block, struct source_file *file, size_t begin,
+static enum error find_end(struct csv_block *block, struct text_file *file, size_t begin,
                            int64_t first_line, size_t *ret_end)
 {
     const char *last =
@@ -161,7 +174,7 @@ static enum error find_end(struct csv_block *block, struct source_file *file, si
     return error;
 }
 
-enum error csv_block_cut(struct csv_block *block, struct source_file *file, struct csv_place *place)
+enum error csv_block_cut(struct csv_block *block, struct text_file *file, struct csv_place *place)
 {
     size_t begin = (size_t)(place->offset - block->stretch);
     size_t end = begin;

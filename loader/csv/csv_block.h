@@ -13,26 +13,26 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "loader/store/source_file.h"
+#include "loader/unpack/text_source.h"
 
 /* A stretch: two of them and what is made of them stay in a processor's own cache. */
 #define CSV_BLOCK_BYTES ((size_t)512 << 10)
 
-/* The rows' part of a file: everything behind BOM and header. Immutable; shared by passes. */
+/* The rows' part of a file: everything behind BOM and header. Shared by passes. */
 struct csv_source {
-    const char *path;
-    struct file_identity identity;
-    uint64_t begin;     /* byte where the rows begin */
+    struct text_source text;
+    uint64_t begin;     /* byte of the text where the rows begin */
     int64_t begin_line; /* its line, from 1 */
 };
 
-/* Opens, and finds begin and begin_line behind a byte order mark; refuses an empty file, and what
- * is compressed or UTF-16 instead of text. `path` is borrowed. */
+/* Opens, and finds begin and begin_line behind a byte order mark; refuses an empty text, and what
+ * is UTF-16, or packed in a way that is not unpacked here. `path` is borrowed. */
 enum error csv_source_init(struct csv_source *source, const char *path) MUST_CHECK;
+void csv_source_release(struct csv_source *source);
 
 /* Where a record begins. */
 struct csv_place {
-    uint64_t offset; /* in the file */
+    uint64_t offset; /* in the text */
     int64_t line;    /* from 1 */
 };
 
@@ -40,24 +40,25 @@ struct csv_place {
 struct csv_block {
     char *data;         /* [length] and CSV_PADDING_BYTES, in `memory`; may be overwritten */
     size_t length;      /* whole records, each with its LF; 0: none begins here */
-    uint64_t offset;    /* of `data` in the file */
+    uint64_t offset;    /* of `data` in the text */
     int64_t first_line; /* from 1 */
     int64_t lines;
     bool plain; /* no quote in it */
 
     char *memory; /* owned; [capacity] */
     size_t capacity;
-    uint64_t stretch;     /* the byte of the file that memory[0] is */
+    uint64_t stretch;     /* the byte of the text that memory[0] is */
     size_t stretch_bytes; /* records that begin in them are the block's */
     size_t held_bytes;    /* more, so that the last one is whole */
-    bool at_end;          /* there is nothing behind them in the file */
+    bool at_end;          /* there is nothing behind them in the text */
 };
 
-/* Reads CSV_BLOCK_BYTES at `offset` (less at the file's end) and counts their lines. */
-enum error csv_block_read(struct csv_block *block, struct source_file *file,
+/* Reads CSV_BLOCK_BYTES at `offset` (less at the text's end, nothing behind it) and counts their
+ * lines. */
+enum error csv_block_read(struct csv_block *block, struct text_file *file,
                           uint64_t offset) MUST_CHECK;
 /* Finds the block's records: the first begins at *place, which moves behind the last. */
-enum error csv_block_cut(struct csv_block *block, struct source_file *file,
+enum error csv_block_cut(struct csv_block *block, struct text_file *file,
                          struct csv_place *place) MUST_CHECK;
 void csv_block_release(struct csv_block *block);
 

@@ -24,21 +24,21 @@ int64_t csv_store_line(const struct csv_store *store, uint64_t offset)
         else
             end = middle;
     }
-    struct source_file file;
+    struct text_file file;
     char buffer[4096];
     int64_t line = store->marks[mark].line;
     uint64_t at = store->marks[mark].offset;
-    if (source_file_open(&file, store->path, &store->source.identity))
+    if (text_file_open(&file, &store->source.text))
         return 0;
     while (at < offset && line > 0) {
         size_t step = offset - at < sizeof(buffer) ? (size_t)(offset - at) : sizeof(buffer);
-        if (source_file_read(&file, buffer, step, at))
+        if (text_file_read_again(&file, buffer, step, at))
             line = 0;
         else
             line += (int64_t)csv_count_bytes(buffer, step, '\n');
         at += step;
     }
-    source_file_close(&file);
+    text_file_close(&file);
     return line;
 }
 

@@ -31,12 +31,12 @@ struct slot {
 struct run {
     const struct csv_pass *pass;
     const struct csv_source *source;
-    uint64_t block_count;
     pthread_mutex_t lock; /* all below */
     pthread_cond_t changed;
     struct slot slots[SLOTS_LIMIT];
     struct slot *free_slots[SLOTS_LIMIT]; /* the one that was used last is the last */
     size_t free_count;
+    uint64_t block_count;   /* UINT64_MAX: the text's end was not met yet */
     uint64_t claimed, cut;  /* how many blocks are */
     struct csv_place place; /* where the next one begins; whose turn it is to cut may touch it */
     bool ended;             /* a block failed before it was cut, or the caller gave up */
@@ -47,7 +47,7 @@ struct run {
 /* The next block's slot; NULL: none is free, or all blocks are claimed. With the lock. */
 static struct slot *claim(struct run *run)
 {
-    if (run->ended || run->free_count == 0 || run->claimed == run->block_count)
+    if (run->ended || run->free_count == 0 || run->claimed >= run->block_count)
         return NULL;
     struct slot *slot = run->free_slots[--run->free_count];
     slot->state = SLOT_WORKING;
@@ -75,10 +75,30 @@ static void end_turn(struct run *run, enum error error)
     pthread_mutex_unlock(&run->lock);
 }
 
-static enum error make_block(struct run *run, struct slot *slot, struct source_file *file)
+static uint64_t count_blocks(const struct csv_source *source)
+{
+    uint64_t length = text_source_length(&source->text);
+    return length == TEXT_LENGTH_UNKNOWN
+               ? UINT64_MAX
+               : (length - source->begin + CSV_BLOCK_BYTES - 1) / CSV_BLOCK_BYTES;
+}
+
+/* Of a packed file blocks are claimed until one of them meets the text's end. */
+static void note_end(struct run *run)
+{
+    uint64_t count = count_blocks(run->source);
+    pthread_mutex_lock(&run->lock);
+    run->block_count = count;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static enum error make_block(struct run *run, struct slot *slot, struct text_file *file)
 {
     uint64_t offset = run->source->begin + slot->number * CSV_BLOCK_BYTES;
     enum error error = csv_block_read(&slot->block, file, offset);
+    if (!error && slot->block.at_end)
+        note_end(run);
     struct error_report report = {.code = OK};
     if (error)
         error_report_take(error, &report);
@@ -92,7 +112,7 @@ static enum error make_block(struct run *run, struct slot *slot, struct source_f
     return error;
 }
 
-static void work_on(struct run *run, struct slot *slot, struct source_file *file)
+static void work_on(struct run *run, struct slot *slot, struct text_file *file)
 {
     const struct csv_pass *pass = run->pass;
     enum error error = make_block(run, slot, file);
@@ -120,13 +140,13 @@ static struct slot *await_work(struct run *run)
 static void *worker(void *argument)
 {
     struct run *run = argument;
-    struct source_file file;
+    struct text_file file;
     struct slot *slot;
-    if (source_file_open(&file, run->source->path, &run->source->identity))
+    if (text_file_open(&file, &run->source->text))
         return NULL; /* the caller meets it too */
     while ((slot = await_work(run)))
         work_on(run, slot, &file);
-    source_file_close(&file);
+    text_file_close(&file);
     return NULL;
 }
 
@@ -137,9 +157,10 @@ static void show_progress(const struct run *run, const struct csv_block *block, 
     if (run->pass->quiet || clock_now_ns() < *next_ns)
         return;
     *next_ns = clock_now_ns() + PROGRESS_NS;
-    double size = (double)run->source->identity.size_bytes;
-    double done = (double)(block->offset + block->length);
-    log_info("%s %s: %.0f of %.0f MB (%.0f %%)", run->pass->what, run->source->path, done / 1e6,
+    const struct text_source *text = &run->source->text;
+    double size = (double)text->identity.size_bytes;
+    double done = (double)text_source_done(text, block->offset + block->length);
+    log_info("%s %s: %.0f of %.0f MB (%.0f %%)", run->pass->what, text->path, done / 1e6,
              size / 1e6, 100 * done / size);
 }
 
@@ -165,17 +186,27 @@ static struct slot *await_either(struct run *run, uint64_t number)
     return slot;
 }
 
-/* Waits for block `number`, and works on others meanwhile. */
-static enum error await_block(struct run *run, uint64_t number, struct source_file *file,
+static bool is_behind_end(struct run *run, uint64_t number)
+{
+    pthread_mutex_lock(&run->lock);
+    bool behind = number >= run->block_count;
+    pthread_mutex_unlock(&run->lock);
+    return behind;
+}
+
+/* Waits for block `number`, and works on others meanwhile. *ret_slot NULL: there is none. */
+static enum error await_block(struct run *run, uint64_t number, struct text_file *file,
                               struct slot **ret_slot)
 {
     struct slot *slot;
     while (!(slot = await_either(run, number)) || slot->state != SLOT_READY) {
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped while %s %s", run->pass->what,
-                             run->source->path);
+                             run->source->text.path);
         if (slot)
             work_on(run, slot, file);
+        else if (is_behind_end(run, number))
+            return OK;
     }
     *ret_slot = slot;
     return slot->report.code ? error_restore(&slot->report) : OK;
@@ -190,17 +221,17 @@ static void free_slot(struct run *run, struct slot *slot)
     pthread_mutex_unlock(&run->lock);
 }
 
-static enum error take_in_order(struct run *run, struct source_file *file)
+static enum error take_in_order(struct run *run, struct text_file *file)
 {
     int64_t progress_ns = clock_now_ns() + PROGRESS_NS;
     const struct csv_pass *pass = run->pass;
     enum error error = OK;
-    for (uint64_t number = 0; number < run->block_count && !error; number++) {
+    for (uint64_t number = 0; !error && !is_behind_end(run, number); number++) {
         struct slot *slot = NULL;
         error = await_block(run, number, file, &slot);
-        if (!error)
+        if (!error && slot)
             error = pass->take(pass->context, slot->result, &slot->block);
-        if (!error)
+        if (!error && slot)
             show_progress(run, &slot->block, &progress_ns);
         if (slot)
             free_slot(run, slot);
@@ -214,7 +245,7 @@ static size_t count_threads(const struct csv_source *source)
 {
     struct machine machine;
     machine_look(&machine);
-    uint64_t worth = source->identity.size_bytes / BYTES_PER_THREAD;
+    uint64_t worth = text_source_guess(&source->text) / BYTES_PER_THREAD;
     size_t threads = machine.processors;
     threads = threads < THREADS_LIMIT ? threads : THREADS_LIMIT;
     threads = threads < worth ? threads : (size_t)worth;
@@ -222,7 +253,7 @@ static size_t count_threads(const struct csv_source *source)
 }
 
 /* The caller's thread does what threads that cannot be started do not. */
-static enum error run_threads(struct run *run, size_t threads, struct source_file *file)
+static enum error run_threads(struct run *run, size_t threads, struct text_file *file)
 {
     pthread_t workers[THREADS_LIMIT];
     size_t started = 0;
@@ -263,23 +294,22 @@ static void release_slots(struct run *run)
 enum error csv_pass_run(const struct csv_pass *pass, const struct csv_source *source)
 {
     size_t threads = count_threads(source);
-    uint64_t bytes = source->identity.size_bytes - source->begin;
     struct run run = {.pass = pass,
                       .source = source,
-                      .block_count = (bytes + CSV_BLOCK_BYTES - 1) / CSV_BLOCK_BYTES,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER,
+                      .block_count = count_blocks(source),
                       .place = {.offset = source->begin, .line = source->begin_line}};
-    struct source_file file;
-    enum error error = source_file_open(&file, source->path, &source->identity);
+    struct text_file file;
+    enum error error = text_file_open(&file, &source->text);
     if (error)
         return error;
     error = make_slots(&run, threads > 1 ? threads + 2 : 1);
     if (!error)
         error = run_threads(&run, threads, &file);
     if (!error)
-        error = source_file_check(&file);
+        error = text_file_check(&file);
     release_slots(&run);
-    source_file_close(&file);
+    text_file_close(&file);
     return error;
 }

@@ -7,6 +7,9 @@
  *   caller's thread  take() of block 0, 1, 2, ... first, as soon as the next one is there; progress
  *                    to the log; stops on SIGTERM
  *
+ * Where the text of a packed file ends is known once a block met it: until then there is always one
+ * more, and one that begins behind the end is empty.
+ *
  * Memory is bounded: a fixed number of slots, each with one block (csv_block.h, or one long record)
  * and one result. The slot that was used last is used first: it is still in the cache. Small files,
  * and machines with one CPU, are worked on in the caller's thread alone.

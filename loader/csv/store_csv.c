@@ -17,7 +17,7 @@ static enum error read_delimiter(struct uri *uri, char *ret_delimiter, bool *ret
     const char *value = uri_query_get(&uri->query, "delimiter");
     char shown[TEXT_QUOTE_BYTES];
     *ret_told = value != NULL;
-    *ret_delimiter = store_path_ends_in(uri->path, ".tsv") ? '\t' : ',';
+    *ret_delimiter = store_path_ends_in(uri->path, ".tsv|.tsv.gz|.tsv.zst") ? '\t' : ',';
     if (!value)
         return OK;
     if (strcmp(value, "tab") == 0)
@@ -104,7 +104,7 @@ static enum error take_first(struct csv_store *store, struct csv_block *block,
     warn_of_unnamed(store);
     if (store->columns.header) {
         uint64_t begin = block->offset + at;
-        uint64_t size = store->source.identity.size_bytes;
+        uint64_t size = text_source_length(&store->source.text);
         store->source.begin = begin < size ? begin : size; /* a last line may lack its LF */
         store->source.begin_line = block->first_line + lines;
     }
@@ -115,10 +115,10 @@ static enum error take_first(struct csv_store *store, struct csv_block *block,
 static enum error read_first(struct csv_store *store, enum csv_header header,
                              const struct column_choice *choice)
 {
-    struct source_file file;
+    struct text_file file;
     struct csv_block block = {.memory = NULL};
     struct csv_place place = {.offset = store->source.begin, .line = store->source.begin_line};
-    enum error error = source_file_open(&file, store->path, &store->source.identity);
+    enum error error = text_file_open(&file, &store->source.text);
     if (error)
         return error;
     error = csv_block_read(&block, &file, store->source.begin);
@@ -127,7 +127,7 @@ static enum error read_first(struct csv_store *store, enum csv_header header,
     if (!error)
         error = take_first(store, &block, header, choice);
     csv_block_release(&block);
-    source_file_close(&file);
+    text_file_close(&file);
     return error;
 }
 
@@ -163,7 +163,7 @@ static void describe(struct csv_store *store)
         info->label_choices = info->column_names;
         info->label_choice_count = info->column_count;
     }
-    info->bytes = store->source.identity.size_bytes;
+    info->bytes = store->source.text.identity.size_bytes;
     info->label_texts = store->labels.texts;
     info->label_text_count = store->labels.count;
     info->first_bad_row = store->first_bad_row;
@@ -179,6 +179,7 @@ static void csv_store_close(struct store *base)
     free(store->marks);
     free(store->first_bad_row);
     csv_fill_release(&store->fill);
+    csv_source_release(&store->source);
     free(store->path);
     free(store);
 }
@@ -247,7 +248,7 @@ static enum error csv_store_locate(struct store *base, int64_t row, char out[STO
 
 const struct store_ops store_csv_ops = {
     .scheme = "csv",
-    .endings = ".csv|.tsv",
+    .endings = ".csv|.tsv|.csv.gz|.tsv.gz|.csv.zst|.tsv.zst",
     .open = csv_store_open,
     .open_cached = csv_store_open_cached,
     .take_rows = csv_store_take_rows,

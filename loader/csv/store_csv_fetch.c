@@ -17,7 +17,7 @@
 
 struct csv_reader {
     struct reader reader; /* first */
-    struct source_file file;
+    struct text_file file;
     struct csv_decoder decoder;
     struct fetch_place *places; /* owned; by row number */
     size_t places_capacity;
@@ -41,7 +41,7 @@ enum error csv_reader_open(struct store *base, struct reader **ret_reader)
     reader->reader.store = base;
     enum error error = csv_decoder_init(&reader->decoder, &store->columns, store->delimiter);
     if (!error) {
-        error = source_file_open(&reader->file, store->path, &store->source.identity);
+        error = text_file_open(&reader->file, &store->source.text);
         if (error)
             csv_decoder_release(&reader->decoder);
     }
@@ -57,7 +57,7 @@ void csv_reader_close(struct reader *base)
 {
     struct csv_reader *reader = (struct csv_reader *)base;
     csv_decoder_release(&reader->decoder);
-    source_file_close(&reader->file);
+    text_file_close(&reader->file);
     free(reader->places);
     free(reader->window);
     free(reader);
@@ -139,7 +139,7 @@ static enum error read_window(struct fetch *fetch, uint64_t begin, size_t *bytes
     struct csv_reader *reader = fetch->reader;
     enum error error = reserve_window(reader, *bytes);
     if (!error)
-        error = source_file_read(&reader->file, reader->window, *bytes, begin);
+        error = text_file_read_again(&reader->file, reader->window, *bytes, begin);
     if (error)
         return error;
     if (reader->window[*bytes - 1] != '\n')
@@ -177,7 +177,7 @@ enum error csv_reader_fetch(struct reader *base, const int64_t *ids, size_t coun
     struct csv_reader *reader = (struct csv_reader *)base;
     struct fetch fetch = {.reader = reader, .store = (const struct csv_store *)base->store};
     fetch_call_init(&fetch.call, &base->store->info, ids, features, stride_bytes, labels, status);
-    enum error error = source_file_check(&reader->file);
+    enum error error = text_file_check(&reader->file);
     if (!error)
         error = array_grow((void **)&reader->places, &reader->places_capacity, count,
                            sizeof(*reader->places), "a batch of CSV rows");
@@ -191,6 +191,6 @@ enum error csv_reader_fetch(struct reader *base, const int64_t *ids, size_t coun
         done += rows;
     }
     if (!error)
-        error = source_file_check(&reader->file); /* what was written meanwhile may be among it */
+        error = text_file_check(&reader->file); /* what was written meanwhile may be among it */
     return error ? error : fetch_call_finish(&fetch.call);
 }

@@ -12,8 +12,8 @@ void csv_fill_start(struct csv_fill *fill, const struct csv_columns *columns, ui
 {
     bool ids = columns->column_of[COLUMN_ID] >= 0;
     uint64_t fit = cache_bytes / row_cache_row_bytes(columns->features, fill->element, ids);
-    uint64_t most = bytes / columns->count + 1;
-    uint64_t rows = fit < most ? fit : most;
+    uint64_t most = bytes / columns->count;
+    uint64_t rows = fit <= most ? fit : most + 1;
     atomic_store(&fill->ended, rows == 0);
     if (rows > 0 && row_slots_map(&fill->slots, columns->features, fill->element, rows)) {
         log_debug("rows are not kept during the first pass: %s", error_message());

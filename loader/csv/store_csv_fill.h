@@ -35,8 +35,8 @@ struct csv_fill_block {
     uint64_t rows;  /* slots that are its own; 0: nothing is kept of it */
 };
 
-/* Room for what `cache_bytes` hold of a file of `bytes` bytes and at least one byte a column; none
- * when that is not to be had. */
+/* Room for what `cache_bytes` hold of a text of at most `bytes` bytes and at least one byte a
+ * column; none when that is not to be had. */
 void csv_fill_start(struct csv_fill *fill, const struct csv_columns *columns, uint64_t bytes,
                     uint64_t cache_bytes);
 void csv_fill_release(struct csv_fill *fill);

@@ -272,7 +272,7 @@ static enum error finish(struct inspection *all)
     struct store_info *info = &store->store.info;
     int64_t twice[2];
     trim_offsets(store, all->rows);
-    store->offsets[all->rows] = store->source.identity.size_bytes;
+    store->offsets[all->rows] = text_source_length(&store->source.text);
     info->rows = all->rows;
     info->element = all->is_u8 ? ELEMENT_U8 : ELEMENT_F32;
     info->bad_rows = all->bad_rows;
@@ -319,7 +319,7 @@ static enum error inspect_once(struct inspection *all)
                             .take = merge_block,
                             .release = release_facts,
                             .context = all};
-    uint64_t bytes = store->source.identity.size_bytes - store->source.begin;
+    uint64_t bytes = text_source_length(&store->source.text) - store->source.begin;
     store->fill.first_line = store->source.begin_line;
     if (store->cache_bytes > 0)
         csv_fill_start(&store->fill, &store->columns, bytes, store->cache_bytes);

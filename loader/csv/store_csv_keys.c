@@ -30,6 +30,7 @@ static enum error take(void *context, void *result, const struct csv_block *bloc
 {
     struct keys_scan *scan = context;
     struct csv_keys *keys = result;
+    const struct text_source *text = &scan->store->source.text;
     if (keys->rows == 0)
         return OK;
     if (scan->store->columns.column_of[COLUMN_ID] < 0) {
@@ -43,8 +44,8 @@ static enum error take(void *context, void *result, const struct csv_block *bloc
         .label_codes = codes_of(keys->label_codes, &keys->labels),
         .group_codes = codes_of(keys->group_codes, &keys->groups),
         .weights = keys->weights,
-        .bytes_done = block->offset + block->length,
-        .bytes_total = scan->store->source.identity.size_bytes,
+        .bytes_done = text_source_done(text, block->offset + block->length),
+        .bytes_total = text->identity.size_bytes,
     };
     scan->rows += (int64_t)keys->rows;
     return scan->sink(scan->context, &rows);

@@ -98,6 +98,25 @@ static enum error list_matches(struct store_files *files, const char *pattern)
     return error;
 }
 
+/* A file that was packed with gzip -k or zstd lies beside what it was made from. */
+static enum error refuse_packed_twin(const struct store_files *files, const char *path)
+{
+    static const char *const endings[] = {".gz", ".zst"};
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        char *twin = NULL;
+        if (asprintf(&twin, "%s%s", path, endings[i]) < 0)
+            return error_set_memory(strlen(path), "a file's name");
+        bool both =
+            bsearch(&twin, files->paths, files->count, sizeof(*files->paths), compare) != NULL;
+        free(twin);
+        if (both)
+            return error_set(ERROR_INPUT,
+                             "%s and %s%s would be the same rows twice; leave one of them there",
+                             path, path, endings[i]);
+    }
+    return OK;
+}
+
 enum error store_files_find(struct store_files *files, const char *path, const char *endings)
 {
     struct stat status;
@@ -108,9 +127,11 @@ enum error store_files_find(struct store_files *files, const char *path, const c
         error = list_folder(files, path, endings);
     else if (!is_there && strpbrk(path, "*?["))
         error = list_matches(files, path);
+    if (!error)
+        sort(files);
+    for (size_t i = 0; i < files->count && !error; i++)
+        error = refuse_packed_twin(files, files->paths[i]);
     if (error)
         store_files_release(files);
-    else
-        sort(files);
     return error;
 }

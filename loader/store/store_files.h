@@ -21,7 +21,8 @@ struct store_files {
 bool store_path_ends_in(const char *path, const char *endings);
 
 /* `endings` (".csv|.tsv") are those of a folder's files that count; hidden ones never do.
- * ERROR_INPUT where a folder, ERROR_NOT_FOUND where a pattern leads to none. */
+ * ERROR_INPUT where a folder, ERROR_NOT_FOUND where a pattern leads to none; ERROR_INPUT as well
+ * where a file is there twice, once with .gz or .zst behind its name. */
 enum error store_files_find(struct store_files *files, const char *path,
                             const char *endings) MUST_CHECK;
 void store_files_release(struct store_files *files);

@@ -4,6 +4,7 @@ and what is asked next is served as ever; nothing is lost, done twice or leaked.
 
 import contextlib
 import ctypes
+import gzip
 import http.client
 import itertools
 import json
@@ -255,12 +256,15 @@ def runs(allocator, name, *arguments):
         yield done
 
 
-@pytest.fixture(params=["csv", "sqlite", "postgresql"])
+@pytest.fixture(params=["csv", "csv.gz", "sqlite", "postgresql"])
 def store(request, allocator, tmp_path):
     """The URI of a store of few columns, so that most allocations are not of their names."""
     header, rows = "id,label,x,y\n", "".join(f"{id},{id % 7},{id % 3}.5,{id % 11}\n" for id in range(2000))
     (tmp_path / "rows.csv").write_text(header + rows)
     uri = f"csv:{tmp_path}/rows.csv?id=id&label=label"
+    if request.param == "csv.gz":
+        (tmp_path / "rows.csv.gz").write_bytes(gzip.compress((header + rows).encode()))
+        uri = uri.replace(".csv", ".csv.gz")
     if request.param == "sqlite":
         run("loader", "import", uri, f"sqlite:{tmp_path}/rows.db?table=t")
         uri = f"sqlite:{tmp_path}/rows.db?table=t"

@@ -3,6 +3,7 @@
 servers, disks. The times are printed; they are told by naps, so that a machine that is busy elsewhere does not count, and the tests allow more."""
 
 import contextlib
+import gzip
 import os
 import re
 import select
@@ -213,6 +214,9 @@ class Stall:
         source.mkdir()
         folder.mkdir()
         (source / "rows.csv").write_text("id,label,x\n" + "".join(f"{i},{i % 10},{i % 256}\n" for i in range(ROWS)))
+        if name == "rows.csv.gz":
+            with open(source / "rows.csv", "rb") as rows, gzip.open(source / name, "wb", compresslevel=1) as packed:
+                packed.write(rows.read())
         if name == "rows.db":
             run("loader", "import", source / "rows.csv", source / "rows.db")
         mounted = StallingFiles(source, folder)
@@ -231,6 +235,10 @@ class Stall:
 
     def csv_hangs(self):
         self.files("rows.csv", "hang")
+
+    def packed_csv_hangs(self):
+        """While it is opened; what was unpacked of so short a file is not read again."""
+        self.files("rows.csv.gz", "hang")
 
     def sqlite_fails(self):
         self.files("rows.db", "fail")
@@ -396,6 +404,7 @@ OPENERS = {
 @pytest.mark.parametrize("stall, mode, opener", [
     *[("csv_hangs", "hang", opener) for opener in OPENERS],
     *[("csv_hangs", "dead", opener) for opener in ("loader info", "sampler build")],
+    *[("packed_csv_hangs", "hang", opener) for opener in ("loader info", "sampler build", "trainer train")],
     *[("sqlite_hangs", "hang", opener) for opener in ("loader info", "sampler build", "trainer train")]], indirect=["stall"])
 def test_a_signal_ends_the_opening_of_files(stall, mode, opener, request):
     """The main thread is in no call that nothing interrupts."""

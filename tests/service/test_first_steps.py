@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a first user trips over: the program says what is wrong, and what is right."""
 
+import gzip
 import hashlib
 import json
 import resource
@@ -205,8 +206,14 @@ def test_a_demo_that_fails_leaves_no_folder_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("name, content, query, says", [
-    ("x.csv.gz", b"\x1f\x8b\x08", "", "a compressed file is no store; unpack it (gzip -d)"),
-    ("x.csv", b"\x1f\x8b\x08", "", "unpack it first (gzip -d)"),
+    ("x.txt.gz", b"\x1f\x8b\x08", "", "a compressed file is a store only if it is CSV (csv:PATH); unpack others (gzip -d)"),
+    ("x.json.zst", b"\x28\xb5\x2f\xfd", "", "a compressed file is a store only if it is CSV (csv:PATH); unpack others (zstd -d)"),
+    ("x.csv.gz", b"\x1f\x8b\x08", "", "ends at byte 3 in the middle of its gzip data; was all of it copied?"),
+    ("x.csv", b"\x1f\x8b\x08", "", "ends at byte 3 in the middle of its gzip data; was all of it copied?"),
+    ("x.csv.zst", b"\x28\xb5\x2f\xfd", "", "ends at byte 4 in the middle of its zstd data; was all of it copied?"),
+    ("x.csv.gz", gzip.compress(gzip.compress(b"label,a\n1,2\n")), "", "compressed twice (gzip); unpack it first (gzip -d)"),
+    ("x.csv.gz", gzip.compress(b"PAR1"), "", "is a Parquet file"),
+    ("x.csv.gz", gzip.compress(b""), "", "is empty"),
     ("x.parquet", b"PAR1", "", "Parquet is no store yet; make it CSV"),
     ("x.zip", b"PK\3\4", "", "a compressed file is no store; unpack it (unzip)"),
     ("x.csv", b"PK\3\4", "", "unpack it first (unzip)"),

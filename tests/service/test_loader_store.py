@@ -2,8 +2,10 @@
 """tombola-loader import and info: the same rows in every store, and what happens when input, disk or
 the user is not as one would wish."""
 
+import bz2
 import contextlib
 import fcntl
+import gzip
 import json
 import os
 import resource
@@ -263,7 +265,10 @@ BAD_CSV = {
     "NUL": (b"label,a\nx\0y,2\n", "UTF-8 text without NUL"),
     "no UTF-8": (b"label,a\n\xff,2\n", "UTF-8"),
     "UTF-16": ("label,a\n1,2\n".encode("utf-16"), "UTF-16"),
-    "compressed": (b"\x1f\x8b\x08\0\0\0\0\0", "gzip"),
+    "compressed, cut off": (gzip.compress(b"label,a\n1,2\n")[:-1], "in the middle of its gzip data"),
+    "compressed, damaged": (gzip.compress(b"label,a\n1,2\n")[:-8] + bytes(8), "incorrect data check"),
+    "compressed, and more": (gzip.compress(b"label,a\n1,2\n") + b"1,2\n", "a gzip member ends here, and what follows is none"),
+    "compressed with bzip2": (bz2.compress(b"label,a\n1,2\n"), "unpack it first (bzip2 -d)"),
     "old Mac": ("label,a\r1,2\r", "carriage return"),
     "same name twice": ("label,a,a\n1,2,3\n", "twice"),
     "no header": ("5,0,1\n7,0,2\n", "header=no"),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Covers loader/csv/store_csv. */
+#include "tests/unit/packed_unit.h"
 #include "tests/unit/store_unit.h"
 
 #include <dlfcn.h>
@@ -215,8 +216,9 @@ static void test_files_that_are_no_rows(void **state)
     refuse_csv("label,a", "", ERROR_INPUT, "a header and no rows");
     refuse_csv("label,a\n\n \n", "", ERROR_INPUT, "a header and no rows");
     refuse_csv("\xef\xbb\xbf", "", ERROR_INPUT, "blank lines");
-    refuse_csv("\x1f\x8bxxxx", "", ERROR_INPUT, "gzip");
-    refuse_csv("\x28\xb5\x2f\xfd", "", ERROR_INPUT, "zstd");
+    refuse_csv("\x1f\x8bxxxx", "", ERROR_INPUT, "the gzip data is damaged");
+    refuse_csv("\x28\xb5\x2f\xfd", "", ERROR_INPUT, "the middle of its zstd data");
+    refuse_csv("PK\x03\x04", "", ERROR_INPUT, "unpack it first (unzip)");
     refuse_csv("\xff\xfel", "", ERROR_INPUT, "UTF-16");
     refuse_csv("\xfe\xffl", "", ERROR_INPUT, "UTF-16");
     refuse_csv("SQLite format 3", "", ERROR_INPUT, "is an SQLite file, not CSV");
@@ -576,6 +578,43 @@ static void test_reads_that_fail_are_tried_again(void **state)
     store_close(store);
 }
 
+static void pack_large(size_t rows)
+{
+    struct packed_bytes packed = {.data = NULL};
+    struct buffer text = BUFFER_INIT(100 << 20);
+    write_large("large.csv", rows, false);
+    assert_ok(file_read_whole(path_of("large.csv"), &text));
+    add_gzip_member(&packed, text.data, text.length, 1, 0);
+    write_bytes("large.csv.gz", packed.data, packed.length);
+    buffer_release(&text);
+    free(packed.data);
+}
+
+/* Whichever thread unpacks, and whatever was found before. */
+static void test_unpacking_is_tried_again(void **state)
+{
+    enum { ROWS = 300000 };
+    struct store *store = NULL;
+    (void)state;
+    pack_large(ROWS);
+    failure_errno = EIO;
+    failures_left = 2;
+    assert_ok(store_open(uri_of("csv", "large.csv.gz", ""), true, &store));
+    assert_int_equal(failures_left, 0);
+    for (int i = 0; i < 8; i++) {
+        size_t rows = 0;
+        failure_errno = i % 2 ? EACCES : ESTALE;
+        failures_left = 1;
+        enum error error = store_scan(store, SCAN_KEYS, count_rows, &rows);
+        failures_left = 0;
+        if (error)
+            assert_int_equal(error, ERROR_IO);
+        else
+            assert_int_equal(rows, ROWS);
+    }
+    store_close(store);
+}
+
 static void test_a_replaced_file_is_not_read_after_a_failure(void **state)
 {
     struct store *store = NULL;
@@ -629,6 +668,7 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_reads_that_fail_are_tried_again, make_folder,
                                     remove_folder),
+    cmocka_unit_test_setup_teardown(test_unpacking_is_tried_again, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_replaced_file_is_not_read_after_a_failure, make_folder,
                                     remove_folder),
 };

@@ -35,9 +35,9 @@ static void add_record(size_t length, bool quoted, uint64_t *seed)
 }
 
 /* Reads all blocks in another order than they are cut in. */
-static size_t read_blocks(struct source_file *file, struct csv_block *blocks, uint64_t begin)
+static size_t read_blocks(struct text_file *file, struct csv_block *blocks, uint64_t begin)
 {
-    size_t count = (size_t)((file->identity.size_bytes - begin + STRETCH - 1) / STRETCH);
+    size_t count = (size_t)((text_source_length(file->source) - begin + STRETCH - 1) / STRETCH);
     assert_true(count <= BLOCKS_LIMIT);
     for (size_t i = count; i-- > 0;)
         assert_ok(csv_block_read(&blocks[i], file, begin + i * STRETCH));
@@ -49,10 +49,12 @@ static void check_text(uint64_t begin)
 {
     struct csv_block blocks[BLOCKS_LIMIT] = {{.memory = NULL}};
     struct csv_place place = {.offset = begin, .line = 7};
-    struct source_file file;
+    struct text_source source;
+    struct text_file file;
     bool lacks_end = text[text_length - 1] != '\n';
     write_bytes("blocks.csv", text, text_length);
-    assert_ok(source_file_open(&file, path_of("blocks.csv"), NULL));
+    assert_ok(text_source_init(&source, path_of("blocks.csv")));
+    assert_ok(text_file_open(&file, &source));
     size_t count = read_blocks(&file, blocks, begin);
     size_t at = (size_t)begin;
     text[text_length] = '\n';
@@ -78,7 +80,8 @@ static void check_text(uint64_t begin)
     assert_int_equal(at, text_length + lacks_end);
     for (size_t i = 0; i < count; i++)
         csv_block_release(&blocks[i]);
-    source_file_close(&file);
+    text_file_close(&file);
+    text_source_release(&source);
 }
 
 static void test_records_of_all_lengths(void **state)
@@ -134,16 +137,19 @@ static void test_a_row_without_an_end(void **state)
 {
     struct csv_block block = {.memory = NULL};
     struct csv_place place = {.offset = 0, .line = 1};
-    struct source_file file;
+    struct text_source source;
+    struct text_file file;
     (void)state;
     write_file("long.csv", "1,2\n3,4\n\"5,6\n");
     assert_int_equal(truncate(path_of("long.csv"), (off_t)CSV_RECORD_LIMIT_BYTES + 100), 0);
-    assert_ok(source_file_open(&file, path_of("long.csv"), NULL));
+    assert_ok(text_source_init(&source, path_of("long.csv")));
+    assert_ok(text_file_open(&file, &source));
     assert_ok(csv_block_read(&block, &file, 0));
     assert_fails(csv_block_cut(&block, &file, &place), ERROR_INPUT,
                  "long.csv, line 3: the row is longer than 64 MiB; is a quote never closed?");
     csv_block_release(&block);
-    source_file_close(&file);
+    text_file_close(&file);
+    text_source_release(&source);
 }
 
 static int make_text(void **state)

@@ -5,6 +5,7 @@
  * do SQLite's. The answer must be ERROR_MEMORY or what it is where nothing fails; what was
  * allocated is given back (the sanitizer's leak check looks), and no file is left.
  */
+#include "tests/unit/packed_unit.h"
 #include "tests/unit/store_unit.h"
 
 #include <dirent.h>
@@ -142,6 +143,16 @@ static enum error use_csv(void)
     return use_store(uri_of("csv", "in.csv", query));
 }
 
+static enum error use_gzip(void)
+{
+    return use_store(uri_of("csv", "in.csv.gz", query));
+}
+
+static enum error use_zstd(void)
+{
+    return use_store(uri_of("csv", "in.csv.zst", query));
+}
+
 static enum error use_sqlite(void)
 {
     return use_store(uri_of("sqlite", "good.db", ""));
@@ -218,6 +229,26 @@ static void test_csv(void **state)
     fail_each_allocation(use_csv);
 }
 
+/* The last row in a member or frame of its own. */
+static void test_packed(void **state)
+{
+    static const char rows[] =
+        "id,label,w,g,a,b\n900,x,1,u,1,2.5\n5,\"y\nz\",2,v,bad,4\n7,x,3,u,5,6\n";
+    static const char row[] = "6,w,1,u,7,8\n";
+    struct packed_bytes packed = {.data = NULL};
+    (void)state;
+    add_gzip_member(&packed, rows, strlen(rows), 6, 20);
+    add_gzip_member(&packed, row, strlen(row), 6, 0);
+    write_bytes("in.csv.gz", packed.data, packed.length);
+    packed.length = 0;
+    add_zstd_frame(&packed, rows, strlen(rows), 3, 0);
+    add_zstd_frame(&packed, row, strlen(row), 3, 0);
+    write_bytes("in.csv.zst", packed.data, packed.length);
+    free(packed.data);
+    fail_each_allocation(use_gzip);
+    fail_each_allocation(use_zstd);
+}
+
 static void test_sqlite(void **state)
 {
     (void)state;
@@ -267,6 +298,7 @@ static void test_label_counts(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_csv, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_packed, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_sqlite, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_cache, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_import, make_folder, remove_folder),
