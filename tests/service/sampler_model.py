@@ -317,9 +317,11 @@ class StreamModel:
         for name in ("name", "frame", "digest", "design", "replacement", "seed", "generation", "units", "epochs", "tail",
                      "epoch_draws"):
             assert status[name] == self.facts[name], f"{name}: {status[name]}, was {self.facts[name]}"
-        at_end = self.end is not None and self.tail == "drop" and status["position"] == self.end
-        if at_end and self.end - self.position < self.M:
+        at_end = self.end is not None and status["position"] == self.end
+        if at_end and self.tail == "drop" and self.end - self.position < self.M:
             self.move_to(self.end, self.end)  # a draw that found too little left may have skipped it
+        if at_end and self.order_ended and not self.units:
+            self.move_to(self.end, self.end)  # and one of a bernoulli stream that chose no unit passed over all
         assert status["position"] == self.position
         assert status["epoch"] == self.position // self.M
         live, known = len(self.leases("leased")), len(self.leases())

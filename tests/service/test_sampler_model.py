@@ -460,8 +460,9 @@ class Machine(RuleBasedStateMachine):
         position = data.draw(st.integers(0, limit), label="position")
         if model.batch_size:
             position -= position % model.batch_size
-        if model.passes_over and position not in (0, limit):
-            position = model.units[min(model.units_from(position), len(model.units) - 1)].first
+        if model.passes_over and position not in (0, model.end):
+            index = model.units_from(position)
+            position = model.units[min(index, len(model.units) - 1)].first if model.units else 0
         answer = self.call("POST", f"/streams/{model.name}/seek", {"position": position})
         assert answer.status == 200, answer.text
         model.seek(position)
