@@ -7,6 +7,7 @@
 
 #include "common/text.h"
 #include "loader/store/feature.h"
+#include "loader/store/feature_blob.h"
 
 size_t postgres_value_count(const struct postgres_format *format, bool keys_only)
 {
@@ -129,21 +130,13 @@ static enum error take_keys(const struct postgres_format *format,
 static void take_blob(const struct postgres_format *format, const struct postgres_value *value,
                       void *features, struct store_row *row)
 {
-    char words[80];
-    size_t wanted = format->features * element_bytes(format->element);
-    bool is_sound = value->bytes && value->length == wanted;
+    size_t length = value->bytes ? value->length : FEATURE_BLOB_NONE;
+    char wanted[FEATURE_BLOB_TEXT_BYTES];
     row->is_u8 = format->element == ELEMENT_U8;
-    snprintf(words, sizeof(words), "a row of %zu %s", wanted, text_plural(wanted, "byte", "bytes"));
-    if (is_sound && !row->is_u8) {
-        size_t bad = feature_not_finite(value->bytes, format->features);
-        is_sound = bad == format->features;
-        snprintf(words, sizeof(words), "a finite number (element %zu is none)", bad);
-    }
-    if (is_sound && wanted > 0)
-        memcpy(features, value->bytes, wanted);
-    if (is_sound)
+    if (feature_blob_copy(value->bytes, length, format->features, format->element, features, "row",
+                          wanted))
         return;
-    refuse_value(format->feature_names[0], value, POSTGRES_BYTES, words);
+    refuse_value(format->feature_names[0], value, POSTGRES_BYTES, wanted);
     row->status = ROW_BAD;
 }
 

@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/store/feature.h"
+#include "loader/store/feature_blob.h"
 
 enum { ID_AT, LABEL_AT, WEIGHT_AT, GROUP_AT, FEATURES_AT }; /* columns of the statement */
 
@@ -149,25 +150,15 @@ static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *stat
 static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statement, void *features,
                       struct store_row *row)
 {
-    size_t wanted = format->features * element_bytes(format->element);
-    int type = sqlite3_column_type(statement, FEATURES_AT);
-    const void *bytes = sqlite3_column_blob(statement, FEATURES_AT);
+    bool is_blob = sqlite3_column_type(statement, FEATURES_AT) == SQLITE_BLOB;
+    const void *bytes = sqlite3_column_blob(statement, FEATURES_AT); /* NULL: no memory, or none */
     size_t length = (size_t)sqlite3_column_bytes(statement, FEATURES_AT);
+    char wanted[FEATURE_BLOB_TEXT_BYTES];
     row->is_u8 = format->element == ELEMENT_U8;
-    bool is_sound = type == SQLITE_BLOB && length == wanted;
-    char words[80];
-    snprintf(words, sizeof(words), "a BLOB of %zu %s", wanted,
-             text_plural(wanted, "byte", "bytes"));
-    if (is_sound && bytes && !row->is_u8) {
-        size_t bad = feature_not_finite(bytes, format->features);
-        is_sound = bad == format->features;
-        snprintf(words, sizeof(words), "a finite number (element %zu is none)", bad);
-    }
-    if (is_sound && bytes) /* not of none, and not without memory */
-        memcpy(features, bytes, wanted);
-    if (is_sound)
+    if (feature_blob_copy(bytes, is_blob ? length : FEATURE_BLOB_NONE, format->features,
+                          format->element, features, "BLOB", wanted))
         return;
-    refuse_value(statement, FEATURES_AT, format->table->features[0], words);
+    refuse_value(statement, FEATURES_AT, format->table->features[0], wanted);
     row->status = ROW_BAD;
 }
 

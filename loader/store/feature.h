@@ -19,19 +19,6 @@ static inline bool feature_fits(double value)
     return isfinite((float)value);
 }
 
-/* The first of `features` 32-bit floats, at any address, that is NaN or infinite; `features`: none
- * is. */
-static inline size_t feature_not_finite(const void *floats, size_t features)
-{
-    float value;
-    for (size_t i = 0; i < features; i++) {
-        memcpy(&value, (const uint8_t *)floats + i * sizeof(value), sizeof(value));
-        if (!isfinite(value))
-            return i;
-    }
-    return features;
-}
-
 /* Would one take these bytes for 32-bit floats? Each is 0 or of a size that data has, and not all
  * are 0: bytes of something else hardly ever are, row after row. */
 static inline bool feature_looks_f32(const void *bytes, size_t length)
