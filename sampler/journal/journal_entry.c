@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/varint.h"
+#include "sampler/journal/varint.h"
 
 #define NUMBER_FIELDS 8
 #define BIT_TEXT (1u << NUMBER_FIELDS)

@@ -8,7 +8,7 @@
 
 #include "common/array.h"
 #include "common/base64url.h"
-#include "common/varint.h"
+#include "sampler/journal/varint.h"
 #include "sampler/ledger/conflicts.h"
 
 #define MAGIC "TMBLTOK"

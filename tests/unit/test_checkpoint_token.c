@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include "common/base64url.h"
-#include "common/varint.h"
+#include "sampler/journal/varint.h"
 #include "sampler/stream/checkpoint_token.h"
 
 static void fill(struct checkpoint_token *token)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Integers as LEB128 bytes: seven bits a byte, low ones first; signed ones zigzag. At most
  * VARINT_BYTES each. */
-#ifndef COMMON_VARINT_H
-#define COMMON_VARINT_H
+#ifndef SAMPLER_JOURNAL_VARINT_H
+#define SAMPLER_JOURNAL_VARINT_H
 
 #include <stdbool.h>
 #include <stddef.h>
