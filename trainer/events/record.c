@@ -3,25 +3,12 @@
 
 #include <string.h>
 
-#define POLYNOMIAL UINT32_C(0x82f63b78) /* Castagnoli's, reflected */
-
-/* Eight shifts a byte: events are few and short. */
-uint32_t record_crc32c(const void *bytes, size_t length)
-{
-    const uint8_t *at = bytes;
-    uint32_t crc = UINT32_MAX;
-    for (size_t i = 0; i < length; i++) {
-        crc ^= at[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = (crc >> 1) ^ (POLYNOMIAL & (0 - (crc & 1)));
-    }
-    return ~crc;
-}
+#include "common/crc32c.h"
 
 /* A CRC of bytes that hold CRCs says little: the format rotates them and adds a constant. */
 static uint32_t masked(const void *bytes, size_t length)
 {
-    uint32_t crc = record_crc32c(bytes, length);
+    uint32_t crc = crc32c_add(0, bytes, length);
     return ((crc >> 15) | (crc << 17)) + UINT32_C(0xa282ead8);
 }
 

@@ -11,9 +11,6 @@
 
 #include "common/buffer.h"
 
-/* CRC-32C (RFC 3720, B.4). */
-uint32_t record_crc32c(const void *bytes, size_t length);
-
 /* Room for a record of `length` bytes behind what `out` holds: where they are to be written. NULL:
  * there is none, as out->error says. */
 uint8_t *record_begin(struct buffer *out, size_t length);
