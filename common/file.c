@@ -130,6 +130,16 @@ enum error file_open_own(const char *path, int flags, int *ret_descriptor)
 
 /* ---- reading ------------------------------------------------------------ */
 
+char *file_real_path(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (!real && errno != ENOMEM)
+        real = strdup(path);
+    if (!real)
+        error_set_memory(strlen(path), "a file's name");
+    return real;
+}
+
 enum error file_read_at(int descriptor, const char *path, void *out, size_t bytes, uint64_t offset)
 {
     size_t done = 0;

@@ -40,6 +40,10 @@ enum error file_open_read(const char *path, int *ret_descriptor) MUST_CHECK;
  * is not there. */
 enum error file_open_own(const char *path, int flags, int *ret_descriptor) MUST_CHECK;
 
+/* Where links lead to: what is written beside a file, or in its place, has this name. The path
+ * itself where it leads nowhere. free() it; NULL: no memory, the error is set. */
+char *file_real_path(const char *path);
+
 /* Exactly `bytes` at `offset`; EINTR is retried; end of file before that is ERROR_INPUT
  * ("PATH ends at byte N, M were expected"). */
 enum error file_read_at(int descriptor, const char *path, void *out, size_t bytes,
@@ -75,9 +79,13 @@ enum error file_writer_add(struct file_writer *writer, const void *bytes, size_t
 /* Overwrites bytes that were added already (a header that is known last). */
 enum error file_writer_patch(struct file_writer *writer, const void *bytes, size_t length,
                              uint64_t offset) MUST_CHECK;
+/* Bytes at an offset of the caller's, unbuffered, for a file of several parts that grow side by
+ * side; not beside file_writer_add(). */
+enum error file_writer_add_at(struct file_writer *writer, const void *bytes, size_t length,
+                              uint64_t offset) MUST_CHECK;
 /* Hands everything added so far to the system, so that others can read the temporary file. */
 enum error file_writer_flush(struct file_writer *writer) MUST_CHECK;
-/* Bytes added so far. */
+/* Bytes added so far, up to the last one. */
 uint64_t file_writer_length(const struct file_writer *writer);
 /* The name of the temporary file, for libraries that open files themselves (SQLite). */
 const char *file_writer_temporary_path(const struct file_writer *writer);

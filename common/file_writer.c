@@ -239,6 +239,16 @@ enum error file_writer_patch(struct file_writer *writer, const void *bytes, size
     return error ? error : write_at(writer, bytes, length, offset);
 }
 
+enum error file_writer_add_at(struct file_writer *writer, const void *bytes, size_t length,
+                              uint64_t offset)
+{
+    assert(writer->pending_bytes == 0);
+    enum error error = write_at(writer, bytes, length, offset);
+    if (!error && offset + length > writer->written_bytes)
+        writer->written_bytes = offset + length;
+    return error;
+}
+
 uint64_t file_writer_length(const struct file_writer *writer)
 {
     return writer->written_bytes + writer->pending_bytes;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/file.h"
 
 /* A file of the system's VFS, of which this is the head. */
 struct handle {
@@ -32,20 +33,10 @@ static void close_handle(void *context)
     free(handle);
 }
 
-char *sqlite_real_path(const char *path)
-{
-    char *real = realpath(path, NULL);
-    if (!real && errno != ENOMEM)
-        real = strdup(path);
-    if (!real)
-        error_set_memory(strlen(path), "a file's name");
-    return real;
-}
-
 /* The VFS follows no link. */
 static sqlite3_filename new_filename(const char *path)
 {
-    char *real = sqlite_real_path(path);
+    char *real = file_real_path(path);
     sqlite3_filename name = real ? sqlite3_create_filename(real, "", "", 0, NULL) : NULL;
     free(real);
     return name;

@@ -13,8 +13,4 @@
 
 extern const struct source_door sqlite_door;
 
-/* Where links lead to, as SQLite resolves them: what a writer leaves beside its file has this name.
- * The path itself where it leads nowhere. free() it; NULL: no memory, the error is set. */
-char *sqlite_real_path(const char *path);
-
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "loader/sqlite/sqlite_door.h"
 #include "loader/sqlite/sqlite_fork.h"
 #include "loader/sqlite/sqlite_vfs.h"
@@ -71,7 +72,7 @@ enum error sqlite_check_journals(const char *path)
 {
     bool journal = false;
     bool log = false;
-    char *real = sqlite_real_path(path);
+    char *real = file_real_path(path);
     if (!real)
         return ERROR_MEMORY;
     enum error error = has_content(real, "-journal", &journal);

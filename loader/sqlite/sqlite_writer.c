@@ -270,7 +270,7 @@ enum error sqlite_writer_open(const char *path, const char *table, const struct 
         return ERROR_MEMORY;
     content_digest_init(&writer->digest);
     writer->info = info;
-    writer->path = sqlite_real_path(path);
+    writer->path = file_real_path(path);
     writer->table = strdup(table);
     enum error error = OK;
     if (!writer->path || !writer->table)

@@ -266,6 +266,21 @@ static void test_commit_replaces_at_once(void **state)
     assert_false(exists(temporary));
 }
 
+static void test_parts_grow_side_by_side(void **state)
+{
+    (void)state;
+    struct file_writer *writer = NULL;
+    assert_ok(file_writer_open(path_of("a"), &writer));
+    assert_ok(file_writer_add_at(writer, "ef", 2, 4));
+    assert_int_equal(file_writer_length(writer), 6);
+    assert_ok(file_writer_add_at(writer, "ab", 2, 0));
+    assert_ok(file_writer_add_at(writer, "cd", 2, 2));
+    assert_int_equal(file_writer_length(writer), 6);
+    assert_ok(file_writer_commit(writer));
+    file_writer_close(writer);
+    check_content(path_of("a"), "abcdef");
+}
+
 static void test_two_writers_do_not_mix(void **state)
 {
     (void)state;
@@ -412,6 +427,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_folders_that_were_made_are_taken_back),
     TEST(test_nothing_shows_before_commit),
     TEST(test_commit_replaces_at_once),
+    TEST(test_parts_grow_side_by_side),
     TEST(test_two_writers_do_not_mix),
     TEST(test_what_a_killed_writer_left_is_removed),
     TEST(test_name_of_a_living_writer_is_passed_over),
