@@ -53,7 +53,7 @@ static int has_instruction(void)
 
 #elif defined(__aarch64__) && defined(__linux__)
 
-#define HAS_CRC32 (1ul << 7) /* HWCAP_CRC32 of the kernel's asm/hwcap.h */
+#define HAS_CRC32 (1ul << 7) /* HWCAP_CRC32 of the kernel */
 
 __attribute__((target("+crc"))) static uint32_t add_by_instruction(uint32_t crc, const void *bytes,
                                                                    size_t length)

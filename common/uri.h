@@ -49,8 +49,8 @@ enum error uri_query_finish(const struct uri_query *query) MUST_CHECK;
 
 struct uri {
     char *scheme; /* owned; "" for a bare path */
-    char *path;   /* owned, decoded for the schemes csv, idx, sqlite, range; of postgresql the text
-                   * from "//" up to '?' as it stands */
+    char *path;   /* owned, decoded, but of postgresql: there the text from "//" up to '?' as it
+                   * stands */
     struct uri_query query;
     /* Borrowed; never from the text: the features that who opens the store wants, of all that the
      * text asks for (column_role.h). A count of 0: all. */

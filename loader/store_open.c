@@ -17,7 +17,7 @@
 #include "loader/store/store_union.h"
 
 static const struct store_ops *const kinds[] = {
-    &store_csv_ops,      &store_idx_ops, &store_range_ops, &store_sqlite_ops,
+    &store_csv_ops,      &store_idx_ops, &store_range_ops, &store_rows_ops, &store_sqlite_ops,
 #ifdef HAVE_LIBPQ
     &store_postgres_ops,
 #endif
@@ -65,16 +65,16 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
     if (strcmp(uri->scheme, "postgresql") == 0)
         return error_set(ERROR_UNAVAILABLE,
                          "this build has no PostgreSQL store (it was made without libpq); csv:, "
-                         "sqlite:, idx: and range: are there");
+                         "sqlite:, idx:, rows: and range: are there");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (store_path_ends_in(uri->path, others[i].endings))
             return error_set(ERROR_USAGE, "%s: %s", shown, others[i].advice);
     }
     return error_set(
         ERROR_USAGE,
-        "%s: which kind of store is that? csv:PATH, sqlite:PATH, idx:PATH, range:N and "
-        "postgresql://HOST/DATABASE?table=NAME are known, and bare paths ending in "
-        ".csv, .tsv (.gz or .zst behind it), .sqlite, .sqlite3, .db, .idx or -idx3-ubyte",
+        "%s: which kind of store is that? csv:PATH, sqlite:PATH, rows:PATH, idx:PATH, range:N "
+        "and postgresql://HOST/DATABASE?table=NAME are known, and bare paths ending in .csv, .tsv "
+        "(.gz or .zst behind it), .sqlite, .sqlite3, .db, .rows, .idx or -idx3-ubyte",
         shown);
 }
 

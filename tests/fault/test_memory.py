@@ -256,7 +256,7 @@ def runs(allocator, name, *arguments):
         yield done
 
 
-@pytest.fixture(params=["csv", "csv.gz", "sqlite", "postgresql"])
+@pytest.fixture(params=["csv", "csv.gz", "sqlite", "rows", "postgresql"])
 def store(request, allocator, tmp_path):
     """The URI of a store of few columns, so that most allocations are not of their names."""
     header, rows = "id,label,x,y\n", "".join(f"{id},{id % 7},{id % 3}.5,{id % 11}\n" for id in range(2000))
@@ -268,6 +268,9 @@ def store(request, allocator, tmp_path):
     if request.param == "sqlite":
         run("loader", "import", uri, f"sqlite:{tmp_path}/rows.db?table=t")
         uri = f"sqlite:{tmp_path}/rows.db?table=t"
+    if request.param == "rows":
+        run("loader", "import", uri, f"rows:{tmp_path}/rows.rows")
+        uri = f"rows:{tmp_path}/rows.rows"
     if request.param == "postgresql":
         if "no PostgreSQL store" in run("loader", "info", "postgresql://127.0.0.1:1/x", status=None).stderr:
             pytest.skip("built without libpq")
@@ -283,7 +286,8 @@ def test_a_frame_and_a_database_are_made(allocator, store, tmp_path):
     """Whole, or not at all."""
     right = None
     for made, words in (("frame", ("sampler", "build", "--store", store, "--out", tmp_path / "frame")),
-                        ("copy.db", ("loader", "import", store, f"sqlite:{tmp_path}/copy.db?table=t"))):
+                        ("copy.db", ("loader", "import", store, f"sqlite:{tmp_path}/copy.db?table=t")),
+                        ("copy.rows", ("loader", "import", store, f"rows:{tmp_path}/copy.rows"))):
         right = None
         for done in runs(allocator, *words):
             found = list(tmp_path.glob(f"*{made}*"))

@@ -562,14 +562,15 @@ def check_published(recorder, tmp_path, name, files, make, shows, folders=("old"
     check_each_sync(recording, judge, tmp_path)
 
 
-def test_an_import_is_whole(recorder, tmp_path):
+@pytest.mark.parametrize("kind, more", [("sqlite", "?table=samples"), ("rows", "")])
+def test_an_import_is_whole(recorder, tmp_path, kind, more):
     sources = {"old": write_rows(tmp_path / "old.csv", 100), "new": write_rows(tmp_path / "new.csv", 3000)}
 
     def make(folder, source, env):
-        run("loader", "import", sources[source], f"sqlite:{folder}/rows.db?table=samples", env=env)
+        run("loader", "import", sources[source], f"{kind}:{folder}/rows.made{more}", env=env)
 
-    check_published(recorder, tmp_path, "loader", ["rows.db"], make,
-                    lambda path: run("loader", "info", f"sqlite:{path}?table=samples").stdout and path.read_bytes())
+    check_published(recorder, tmp_path, "loader", ["rows.made"], make,
+                    lambda path: run("loader", "info", f"{kind}:{path}{more}").stdout and path.read_bytes())
 
 
 def test_a_frame_is_whole(recorder, tmp_path):

@@ -217,8 +217,8 @@ class Stall:
         if name == "rows.csv.gz":
             with open(source / "rows.csv", "rb") as rows, gzip.open(source / name, "wb", compresslevel=1) as packed:
                 packed.write(rows.read())
-        if name == "rows.db":
-            run("loader", "import", source / "rows.csv", source / "rows.db")
+        elif name != "rows.csv":
+            run("loader", "import", source / "rows.csv", source / name)
         mounted = StallingFiles(source, folder)
         self.stack.callback(mounted.close)
         self.end = mounted.end
@@ -246,8 +246,14 @@ class Stall:
     def sqlite_hangs(self):
         self.files("rows.db", "hang")
 
+    def rows_fails(self):
+        self.files("a.rows", "fail")
 
-STALLS = [name for name, one in vars(Stall).items() if name.startswith(("sampler_", "postgresql_", "csv_", "sqlite_")) and callable(one)]
+    def rows_hangs(self):
+        self.files("a.rows", "hang")
+
+
+STALLS = [name for name, one in vars(Stall).items() if name.startswith(("sampler_", "postgresql_", "csv_", "sqlite_", "rows_")) and callable(one)]
 
 
 @contextlib.contextmanager
@@ -405,7 +411,8 @@ OPENERS = {
     *[("csv_hangs", "hang", opener) for opener in OPENERS],
     *[("csv_hangs", "dead", opener) for opener in ("loader info", "sampler build")],
     *[("packed_csv_hangs", "hang", opener) for opener in ("loader info", "sampler build", "trainer train")],
-    *[("sqlite_hangs", "hang", opener) for opener in ("loader info", "sampler build", "trainer train")]], indirect=["stall"])
+    *[("sqlite_hangs", "hang", opener) for opener in ("loader info", "sampler build", "trainer train")],
+    *[("rows_hangs", "hang", opener) for opener in ("loader info", "sampler build")]], indirect=["stall"])
 def test_a_signal_ends_the_opening_of_files(stall, mode, opener, request):
     """The main thread is in no call that nothing interrupts."""
     stall.turn(mode)

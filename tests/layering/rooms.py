@@ -10,11 +10,12 @@ STANDS_ON = {
     "loader/unpack": ["loader/store"],
     "loader/csv": ["loader/unpack"],
     "loader/idx": ["loader/store"],
+    "loader/rows": ["loader/store"],
     "loader/sqlite": ["loader/store"],
     "loader/postgres": ["loader/store"],
     "loader/device": ["common"],
     "loader/feed": ["loader/store", "loader/device"],
-    "loader": ["loader/csv", "loader/idx", "loader/sqlite", "loader/postgres", "loader/feed"],
+    "loader": ["loader/csv", "loader/idx", "loader/rows", "loader/sqlite", "loader/postgres", "loader/feed"],
     "loader/tool": ["loader"],
     "loader/python": ["loader"],  # by tombola.h alone, as other programs
     "sampler/shuffle": ["common"],

@@ -352,6 +352,14 @@ def demo_database(demo, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def demo_rows(demo, tmp_path_factory):
+    """The same as URI of a row file. Read only."""
+    uri = f"rows:{tmp_path_factory.mktemp('rows')}/train.rows"
+    run("loader", "import", f"csv:{demo}/mnist_train.csv?label=0&header=no", uri)
+    return uri
+
+
+@pytest.fixture(scope="session")
 def mnist(tmp_path_factory):
     """A folder with the real MNIST as mnist_train.csv and mnist_test.csv; skips where it is not."""
     source = ROOT.parent / "shared" / "data" / "mnist"

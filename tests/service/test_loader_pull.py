@@ -54,15 +54,15 @@ def classic(demo):
 
 
 @pytest.fixture
-def stores(demo, demo_database):
-    return {"csv": f"csv:{demo}/mnist_train.csv?label=0&header=no", "sqlite": demo_database}
+def stores(demo, demo_database, demo_rows):
+    return {"csv": f"csv:{demo}/mnist_train.csv?label=0&header=no", "sqlite": demo_database, "rows": demo_rows}
 
 
 # ---- formats --------------------------------------------------------------------------------------
 
 
 @pytest.mark.threads
-@pytest.mark.parametrize("kind", ["csv", "sqlite"])
+@pytest.mark.parametrize("kind", ["csv", "sqlite", "rows"])
 def test_an_epoch_is_every_row_once(kind, stores, classic, sampler):
     url = sampler("--store", stores[kind], "--seed", 5, "--epochs", 1).url
     rows = parse_csv(pull_bytes("--sampler", url, "--store", stores[kind], "--size", 30))
@@ -90,15 +90,15 @@ def test_leases_come_several_at_once_where_the_sampler_lets_them(max_size, store
     assert asked == 40 if max_size < 400 else asked < 40
 
 
-@pytest.mark.parametrize("form", ["csv", "sqlite"])
+@pytest.mark.parametrize("form", ["csv", "sqlite", "rows"])
 def test_labels_keep_their_zeros(form, sampler, tmp_path):
     """Postcodes are no numbers; the sampler says them so too, and the comparison of labels agrees."""
     labels = ["01234", "12345", "01", "1", "-0"]
     path = tmp_path / "codes.csv"
     path.write_text("label,x\n" + "".join(f"{label},{i}\n" for i, label in enumerate(labels * 4)))
     uri = f"csv:{path}"
-    if form == "sqlite":
-        uri = f"sqlite:{tmp_path}/codes.db"
+    if form != "csv":
+        uri = f"{form}:{tmp_path}/codes.made"
         run("loader", "import", f"csv:{path}", uri)
     server = sampler("--store", uri, "--seed", 1, "--epochs", 1)
     rows = parse_csv(pull_bytes("--sampler", server.url, "--store", uri))[1:]

@@ -53,7 +53,8 @@ def test_the_same_rows(server, source, sampler, tmp_path, header, row, more):
     path = source(header, row, 400)
     uri = f"csv:{path}{more}"
     run("loader", "import", uri, f"sqlite:{tmp_path}/rows.db")
-    said = run("loader", "import", uri, server.uri("samples"))
+    run("loader", "import", f"sqlite:{tmp_path}/rows.db", f"rows:{tmp_path}/rows.rows")
+    said = run("loader", "import", f"rows:{tmp_path}/rows.rows", server.uri("samples"))
     assert "right" not in said.stdout + said.stderr
     assert digest(uri) == digest(server.uri("samples")) == said.stdout.split()[-1]
     csv, table = info(uri), info(server.uri("samples"))

@@ -37,14 +37,16 @@ def test_digests_stay_what_they_were(tmp_path):
 
 
 @pytest.mark.threads
-def test_csv_sqlite_and_range_have_one_digest(tmp_path):
+def test_all_kinds_of_store_have_one_digest(tmp_path):
     rows = "".join(f"{i},{i % 7},{i % 3}\n" for i in range(1000))
     csv = write(tmp_path / "list.csv", "id,label,p0\n" + rows)
     run("loader", "import", f"csv:{csv}?id=id", f"sqlite:{tmp_path}/list.db")
+    run("loader", "import", f"csv:{csv}?id=id", f"rows:{tmp_path}/list.rows")
     frames = [build(f"csv:{csv}?id=id", tmp_path / "a"), build(f"sqlite:{tmp_path}/list.db", tmp_path / "b"),
-              build("range:1000?labels=7", tmp_path / "c")]
+              build("range:1000?labels=7", tmp_path / "c"), build(f"rows:{tmp_path}/list.rows", tmp_path / "d")]
     assert len({frame["digest"] for frame in frames}) == 1
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
+    assert (tmp_path / "c").read_bytes() == (tmp_path / "d").read_bytes()
     assert frames[0]["units"] == 1000
     assert frames[0]["labels"] == [{"label": h, "units": 143 if h < 6 else 142} for h in range(7)]
 

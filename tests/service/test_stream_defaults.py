@@ -65,7 +65,7 @@ def test_each_design_has_its_options(sampler, tmp_path, options, fields):
 
 
 def texts_aside(folder):
-    """Stores of the same rows, in which all but income, weight and the keys are texts; one is made by import."""
+    """Stores of the same rows, in which all but income, weight and the keys are texts; two are made by import."""
     rows = [(i * 3, "ab"[i % 2], f"city {i}", [0.5, 1000][i % 2] * (i % 7), 1 + i % 5) for i in range(40)]
     for name, part in (("whole", rows), ("part-0", rows[:9]), ("part-1", rows[9:])):
         lines = [",".join(map(str, row)) for row in part]
@@ -74,9 +74,10 @@ def texts_aside(folder):
         database.execute("CREATE TABLE t (key INTEGER PRIMARY KEY, kind TEXT, city TEXT, income REAL, weight REAL)")
         database.executemany("INSERT INTO t VALUES (?,?,?,?,?)", rows)
     run("loader", "import", f"csv:{folder}/whole.csv?id=key&label=kind&weight=weight&features=income", f"sqlite:{folder}/ours.db")
+    run("loader", "import", f"sqlite:{folder}/ours.db", f"rows:{folder}/ours.rows")
     own = "?id=key&label=kind&weight=weight"
     return [f"csv:{folder}/whole.csv{own}", f"csv:{folder}/part-*.csv{own}", f"sqlite:{folder}/whole.db{own}",
-            f"sqlite:{folder}/ours.db"]
+            f"sqlite:{folder}/ours.db", f"rows:{folder}/ours.rows"]
 
 
 @pytest.mark.parametrize("column", ["income", "weight"])

@@ -852,7 +852,7 @@ def test_a_store_whose_labels_the_sampler_does_not_know_ends_training(sampler, t
                 hidden_units=None, batch_size=20)
 
 
-@pytest.mark.parametrize("how", ["csv", "sqlite", "cached"])
+@pytest.mark.parametrize("how", ["csv", "sqlite", "rows", "cached"])
 def test_a_store_that_is_not_the_frames_is_noticed(sampler, tmp_path, how):
     """The same ids, other labels: ids alone would not tell."""
     rows = [(i % 3, i % 7, 255 - i % 11) for i in range(600)]
@@ -861,9 +861,10 @@ def test_a_store_that_is_not_the_frames_is_noticed(sampler, tmp_path, how):
             out.writelines(f"{(label + (i == odd)) % 3},{a},{b}\n" for i, (label, a, b) in enumerate(rows))
     url = sampler("--store", csv_uri(tmp_path / "one.csv"), "--seed", 1).url
     other = csv_uri(tmp_path / "other.csv")
-    if how == "sqlite":
-        run("loader", "import", other, f"sqlite:{tmp_path}/other.db")
-        other = f"sqlite:{tmp_path}/other.db"
+    if how in ("sqlite", "rows"):
+        made = f"{how}:{tmp_path}/other.made"
+        run("loader", "import", other, made)
+        other = made
     more = {"cache_bytes": 0} if how != "cached" else {}
     train(url, csv_uri(tmp_path / "one.csv"), tmp_path / "right", train_steps=30, **more)
     train_fails(url, other, tmp_path / "wrong", train_steps=30, says=["id 417", '"0"', '"1"', "other", "frame"], **more)

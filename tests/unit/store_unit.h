@@ -6,6 +6,7 @@
 #include "tests/unit/folder_unit.h"
 
 #include "common/file.h"
+#include "loader/rows/rows_writer.h"
 #include "loader/sqlite/sqlite_writer.h"
 #include "loader/store/store.h"
 #include "loader/store_open.h"
@@ -214,6 +215,21 @@ static inline void import_store(struct store *store, const char *path)
     assert_ok(store_scan(store, SCAN_FEATURES, add_to_writer, writer));
     assert_ok(sqlite_writer_commit(writer));
     sqlite_writer_close(writer);
+}
+
+static inline enum error add_to_rows(void *writer, const struct store_block *block)
+{
+    return rows_writer_add(writer, block);
+}
+
+/* The same, into a row file. */
+static inline void import_rows(struct store *store, const char *path)
+{
+    struct rows_writer *writer = NULL;
+    assert_ok(rows_writer_open(path, store_info(store), &writer));
+    assert_ok(store_scan(store, SCAN_FEATURES, add_to_rows, writer));
+    assert_ok(rows_writer_commit(writer));
+    rows_writer_close(writer);
 }
 
 #endif

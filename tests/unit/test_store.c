@@ -167,47 +167,55 @@ static void check_keys(const struct rows *a, const struct rows *b)
     }
 }
 
+/* A store that import made of `csv` and its rows. */
+static void check_import(struct store *csv, struct store *made, const struct rows *rows)
+{
+    struct rows keys;
+    char csv_digest[CONTENT_DIGEST_TEXT_BYTES];
+    char made_digest[CONTENT_DIGEST_TEXT_BYTES];
+    const struct store_info *ours = store_info(made), *theirs = store_info(csv);
+    assert_int_equal(ours->label_kind, theirs->label_kind);
+    assert_int_equal(ours->element, theirs->element);
+    assert_int_equal(ours->features, theirs->features);
+    for (size_t k = 0; k < theirs->features; k++)
+        assert_string_equal(ours->feature_names[k], theirs->feature_names[k]);
+    digest_of(csv, csv_digest);
+    digest_of(made, made_digest);
+    assert_string_equal(csv_digest, made_digest);
+    assert_string_equal(csv_digest, ours->digest);
+    check_fetch_all(made, rows);
+    rows_scan(&keys, made, SCAN_KEYS);
+    check_keys(rows, &keys);
+    rows_release(&keys);
+}
+
 static void check_recipe(const struct recipe *recipe, uint64_t *seed)
 {
-    struct store *csv = NULL;
-    struct store *sqlite = NULL;
-    struct store *cache = NULL;
+    struct store *csv = NULL, *sqlite = NULL, *row_file = NULL, *cache = NULL;
     struct rows rows;
-    struct rows other;
-    char csv_digest[CONTENT_DIGEST_TEXT_BYTES];
-    char sqlite_digest[CONTENT_DIGEST_TEXT_BYTES];
     char query[64];
     snprintf(query, sizeof(query), "%s%s%s", recipe->weights ? "weight=w" : "",
              recipe->weights && recipe->groups ? "&" : "", recipe->groups ? "group=g" : "");
     write_recipe("same.csv", recipe, seed);
     assert_ok(store_open(uri_of("csv", "same.csv", query), false, &csv));
     import_store(csv, path_of("same.db"));
+    import_rows(csv, path_of("same.rows"));
     assert_ok(store_open(path_of("same.db"), false, &sqlite));
+    assert_ok(store_open(path_of("same.rows"), false, &row_file));
     assert_ok(row_cache_open(csv, UINT64_MAX, 0, &cache));
     assert_int_equal(store_info(csv)->element,
                      recipe->shape == SHAPE_REALS ? ELEMENT_F32 : ELEMENT_U8);
     assert_int_equal(store_info(csv)->label_kind, recipe->labels);
-    assert_int_equal(store_info(sqlite)->label_kind, recipe->labels);
-    assert_int_equal(store_info(sqlite)->element, store_info(csv)->element);
-    assert_int_equal(store_info(sqlite)->features, store_info(csv)->features);
-    for (size_t k = 0; k < store_info(csv)->features; k++)
-        assert_string_equal(store_info(sqlite)->feature_names[k],
-                            store_info(csv)->feature_names[k]);
-    digest_of(csv, csv_digest);
-    digest_of(sqlite, sqlite_digest);
-    assert_string_equal(csv_digest, sqlite_digest);
-    assert_string_equal(csv_digest, store_info(sqlite)->digest);
     rows_scan(&rows, csv, SCAN_FEATURES);
     check_fetch_all(csv, &rows);
-    check_fetch_all(sqlite, &rows);
     check_fetch_all(cache, &rows);
-    rows_scan(&other, sqlite, SCAN_KEYS);
-    check_keys(&rows, &other);
-    rows_release(&other);
+    check_import(csv, sqlite, &rows);
+    check_import(csv, row_file, &rows);
     rows_release(&rows);
     store_close(cache);
     store_close(csv);
     store_close(sqlite);
+    store_close(row_file);
 }
 
 static void test_every_store_gives_the_same_bytes(void **state)

@@ -175,6 +175,11 @@ static enum error refuse_view(void)
     return OK;
 }
 
+static enum error use_rows(void)
+{
+    return use_store(uri_of("rows", "good.rows", ""));
+}
+
 static enum error use_cache(void)
 {
     struct store *inner = NULL;
@@ -204,6 +209,32 @@ static enum error use_import(void)
     sqlite_writer_close(writer);
     store_close(store);
     return error ? error : sqlite_writer_may_write(path_of("good.db"), "samples", &may);
+}
+
+static enum error import_into_rows(void)
+{
+    struct store *store = NULL;
+    struct rows_writer *writer = NULL;
+    bool may = false;
+    enum error error = store_open(uri_of("csv", "good.csv", query), false, &store);
+    if (!error)
+        error = rows_writer_open(path_of("out.db"), store_info(store), &writer);
+    if (!error)
+        error = store_scan(store, SCAN_FEATURES, add_to_rows, writer);
+    if (!error)
+        error = rows_writer_commit(writer);
+    rows_writer_close(writer);
+    store_close(store);
+    return error ? error : rows_writer_may_write(path_of("good.rows"), &may);
+}
+
+static void make_row_file(void)
+{
+    struct store *store = NULL;
+    write_rows();
+    assert_ok(store_open(uri_of("csv", "good.csv", query), false, &store));
+    import_rows(store, path_of("good.rows"));
+    store_close(store);
 }
 
 static void make_database(void)
@@ -258,6 +289,14 @@ static void test_sqlite(void **state)
     fail_each_allocation(refuse_view);
 }
 
+static void test_rows(void **state)
+{
+    (void)state;
+    make_row_file();
+    fail_each_allocation(use_rows);
+    fail_each_allocation(import_into_rows);
+}
+
 static void test_cache(void **state)
 {
     (void)state;
@@ -300,6 +339,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_csv, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_packed, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_sqlite, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_cache, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_import, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_label_counts, make_folder, remove_folder),

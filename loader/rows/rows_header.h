@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row file, version 1: Tombola's own, made by `tombola-loader import` and only read from then
+ * on. Little-endian. Four parts follow each other without a gap:
+ *
+ *   header   struct rows_head, then texts that end in NUL: the columns' names (id, label, weight,
+ *            group; "" for one that is not there), F names of features, L texts of labels in the
+ *            order of their bytes; zeros up to a multiple of 64 bytes
+ *   keys     R records of key_bytes, all that a frame needs (rows_record.h)
+ *   rows     R records of row_bytes, all that a batch needs (rows_record.h)
+ *   texts    of each row the label as it was written, where labels are LABEL_REAL, and the group
+ *
+ * Every part is checked: the header by its own CRC-32C, each record and each row's texts by theirs.
+ * A reader refuses other versions. A file is never changed: import publishes a new one.
+ */
+#ifndef LOADER_ROWS_ROWS_HEADER_H
+#define LOADER_ROWS_ROWS_HEADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "loader/store/content_digest.h"
+#include "loader/store/store.h"
+
+#define ROWS_MAGIC "TMBLROW1"
+#define ROWS_VERSION 1
+#define ROWS_ALIGNMENT 64
+
+enum rows_flag {
+    ROWS_IDS = 1,         /* a column of ids: the keys hold them; else they are row numbers */
+    ROWS_CONSECUTIVE = 2, /* the id of row r is first_id + r */
+    ROWS_WEIGHTS = 4,
+    ROWS_GROUPS = 8
+};
+
+/* The first bytes of the file. */
+struct rows_head {
+    char magic[8];
+    uint32_t version;
+    uint32_t checksum;   /* CRC-32C of the header, this field being 0 */
+    uint64_t head_bytes; /* of the header: where the keys begin */
+    uint64_t rows_at;    /* offsets in the file */
+    uint64_t texts_at;
+    uint64_t file_bytes;
+    uint64_t rows;        /* R, at least 1 */
+    uint64_t features;    /* F */
+    uint64_t label_texts; /* L; 0 but with LABEL_TEXT */
+    int64_t first_id;     /* of row 0 */
+    uint64_t row_bytes;   /* strides */
+    uint32_t key_bytes;
+    uint32_t flags;                             /* of enum rows_flag */
+    uint32_t element;                           /* enum element */
+    uint32_t label_kind;                        /* enum label_kind */
+    char digest[CONTENT_DIGEST_TEXT_BYTES - 1]; /* of all rows (content_digest.h) */
+    uint64_t zeros[3];
+};
+
+/* A header in memory, and what its texts are. */
+struct rows_header {
+    struct rows_head head;
+    const char *columns[4];     /* id, label, weight, group; NULL: there is none */
+    const char **feature_names; /* [F] */
+    const char **label_texts;   /* [L + 1]: the last is where one more would begin */
+    char *memory;               /* owned: all texts; NULL: borrowed from a store */
+    const char **lists;         /* owned: feature_names, then label_texts */
+};
+
+enum { ROWS_COLUMN_ID, ROWS_COLUMN_LABEL, ROWS_COLUMN_WEIGHT, ROWS_COLUMN_GROUP };
+
+/* For rows of a store like this, whose names are borrowed; no texts yet, the first id 0. */
+enum error rows_header_init(struct rows_header *header, const struct store_info *info) MUST_CHECK;
+/* The header's bytes, checksum included, behind what `out` holds. */
+enum error rows_header_write(const struct rows_header *header, struct buffer *out) MUST_CHECK;
+
+/* How many bytes the header of a file of `file_bytes` has, by its first ones (struct rows_head, or
+ * all). ERROR_INPUT naming `path`: no row file, another version, cut off. */
+enum error rows_header_measure(const void *bytes, uint64_t file_bytes, const char *path,
+                               size_t *ret_bytes) MUST_CHECK;
+/* Takes `memory` over, also when it fails: the whole header, and room for a byte more. ERROR_INPUT
+ * naming `path`, what is wrong and where. */
+enum error rows_header_parse(struct rows_header *header, char *memory, uint64_t file_bytes,
+                             const char *path) MUST_CHECK;
+/* Legal when it is zeroed. */
+void rows_header_release(struct rows_header *header);
+
+static inline bool rows_header_has(const struct rows_header *header, enum rows_flag flag)
+{
+    return (header->head.flags & (uint32_t)flag) != 0;
+}
+
+/* Have rows texts of their own, besides those of the header? */
+static inline bool rows_header_has_texts(const struct rows_header *header)
+{
+    return rows_header_has(header, ROWS_GROUPS) || header->head.label_kind == LABEL_REAL;
+}
+
+static inline uint64_t rows_header_key_at(const struct rows_header *header, int64_t row)
+{
+    return header->head.head_bytes + (uint64_t)row * header->head.key_bytes;
+}
+
+static inline uint64_t rows_header_row_at(const struct rows_header *header, int64_t row)
+{
+    return header->head.rows_at + (uint64_t)row * header->head.row_bytes;
+}
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keys, rows and texts grow side by side, each from an offset that is known in advance. The header
+ * is written last: what a killed import leaves has no magic in front.
+ */
+#include "loader/rows/rows_writer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/array.h"
+#include "common/crc32c.h"
+#include "common/file.h"
+#include "common/stop.h"
+#include "loader/rows/rows_file.h"
+#include "loader/rows/rows_keys.h"
+#include "loader/store/content_digest.h"
+
+#define PENDING_BYTES ((size_t)1 << 20)       /* of a part, before it is written */
+#define TEXTS_LIMIT_BYTES ((size_t)1 << 30)   /* of a row, and of what is pending */
+#define HEADER_LIMIT_BYTES ((size_t)16 << 30) /* of a header's texts */
+
+/* One part of the file. */
+struct part {
+    uint64_t at; /* in the file, behind what was written */
+    struct buffer pending;
+};
+
+struct rows_writer {
+    char *path; /* owned */
+    const struct store_info *info;
+    struct file_writer *file;
+    struct rows_header header;
+    struct part keys, rows, texts;
+    uint64_t texts_end;
+    int64_t count; /* rows so far */
+    int64_t last_id;
+    bool ascending, consecutive;
+    struct content_digest digest;
+    char digest_text[CONTENT_DIGEST_TEXT_BYTES];
+};
+
+/* ---- what is there ------------------------------------------------------ */
+
+enum error rows_writer_may_write(const char *path, bool *ret_may)
+{
+    struct stat status;
+    struct source_file file;
+    struct rows_header header;
+    *ret_may = true;
+    if (stat(path, &status))
+        return errno == ENOENT ? OK : error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
+    if (S_ISDIR(status.st_mode))
+        return error_set(ERROR_USAGE, "%s is a folder; import writes a file", path);
+    if (S_ISREG(status.st_mode) && status.st_size == 0)
+        return OK;
+    enum error error = rows_file_open(&file, path, &header);
+    *ret_may = !error;
+    if (error)
+        return error == ERROR_INPUT ? OK : error;
+    rows_header_release(&header);
+    source_file_close(&file);
+    return OK;
+}
+
+/* ---- opening ------------------------------------------------------------ */
+
+static struct part part_at(uint64_t offset, size_t record_bytes)
+{
+    return (struct part){.at = offset, .pending = BUFFER_INIT(PENDING_BYTES + record_bytes + 1)};
+}
+
+enum error rows_writer_open(const char *path, const struct store_info *info,
+                            struct rows_writer **ret_writer)
+{
+    struct rows_writer *writer = array_new(1, sizeof(*writer), "writing a row file");
+    if (!writer)
+        return ERROR_MEMORY;
+    content_digest_init(&writer->digest);
+    writer->info = info;
+    writer->ascending = writer->consecutive = true;
+    writer->path = file_real_path(path);
+    enum error error = writer->path ? rows_header_init(&writer->header, info) : ERROR_MEMORY;
+    if (!error) {
+        const struct rows_head *head = &writer->header.head;
+        writer->keys = part_at(head->head_bytes, head->key_bytes);
+        writer->rows = part_at(head->rows_at, (size_t)head->row_bytes);
+        writer->texts = part_at(head->texts_at, TEXTS_LIMIT_BYTES);
+        error = file_writer_open(writer->path, &writer->file);
+    }
+    if (error)
+        rows_writer_close(writer);
+    else
+        *ret_writer = writer;
+    return error;
+}
+
+void rows_writer_close(struct rows_writer *writer)
+{
+    if (!writer)
+        return;
+    file_writer_close(writer->file);
+    content_digest_release(&writer->digest);
+    buffer_release(&writer->keys.pending);
+    buffer_release(&writer->rows.pending);
+    buffer_release(&writer->texts.pending);
+    free(writer->path);
+    free(writer);
+}
+
+/* ---- rows --------------------------------------------------------------- */
+
+static enum error flush(struct rows_writer *writer, struct part *part)
+{
+    enum error error =
+        file_writer_add_at(writer->file, part->pending.data, part->pending.length, part->at);
+    if (error)
+        return error;
+    part->at += part->pending.length;
+    buffer_clear(&part->pending);
+    return OK;
+}
+
+/* Room for a record, of which the caller writes every byte. */
+static enum error add_record(struct rows_writer *writer, struct part *part, size_t bytes,
+                             uint8_t **ret_record)
+{
+    enum error error = part->pending.length >= PENDING_BYTES ? flush(writer, part) : OK;
+    if (!error)
+        error = buffer_reserve(&part->pending, bytes);
+    if (error)
+        return error;
+    *ret_record = (uint8_t *)part->pending.data + part->pending.length;
+    part->pending.length += bytes;
+    return OK;
+}
+
+static enum error add_texts(struct rows_writer *writer, const struct store_block *block, size_t i,
+                            struct rows_key_texts *ret_texts)
+{
+    static const struct text nothing = {.data = "", .length = 0};
+    bool real = writer->info->label_kind == LABEL_REAL;
+    const struct text *label = real ? &block->labels[i] : &nothing;
+    const struct text *group = block->groups ? &block->groups[i] : &nothing;
+    struct part *part = &writer->texts;
+    enum error error = part->pending.length >= PENDING_BYTES ? flush(writer, part) : OK;
+    if (error)
+        return error;
+    buffer_add(&part->pending, label->data, label->length);
+    error = buffer_add(&part->pending, group->data, group->length);
+    if (error)
+        return error;
+    writer->texts_end += label->length + group->length;
+    ret_texts->end = writer->texts_end;
+    ret_texts->label_bytes = (uint32_t)label->length;
+    ret_texts->checksum =
+        crc32c_add(crc32c_add(0, label->data, label->length), group->data, group->length);
+    return OK;
+}
+
+/* A store without a column of ids counts its rows. */
+static enum error note_id(struct rows_writer *writer, int64_t id)
+{
+    if (writer->count == 0)
+        writer->header.head.first_id = id;
+    if (writer->count > 0 && id <= writer->last_id)
+        writer->ascending = false;
+    if (id - writer->header.head.first_id != writer->count)
+        writer->consecutive = false;
+    writer->last_id = id;
+    if (!writer->info->id_column && id != writer->count)
+        return error_set(ERROR_INPUT,
+                         "%s gave the id %" PRId64 " to row %" PRId64
+                         ", and has no column of ids: row numbers were expected",
+                         writer->info->uri, id, writer->count);
+    return OK;
+}
+
+static enum error add_row(struct rows_writer *writer, const struct store_block *block, size_t i,
+                          size_t row_bytes)
+{
+    const struct rows_header *header = &writer->header;
+    bool coded = header->head.label_kind == LABEL_TEXT;
+    double label = header->head.label_kind == LABEL_NONE ? 0 : block->label_values[i];
+    struct rows_key key = {.id = block->ids[i],
+                           .code = coded ? (uint32_t)label : 0,
+                           .label = coded ? 0 : label,
+                           .weight = block->weights ? block->weights[i] : 1};
+    uint8_t *record;
+    enum error error = note_id(writer, key.id);
+    if (!error && rows_header_has_texts(header))
+        error = add_texts(writer, block, i, &key.texts);
+    if (!error)
+        error = add_record(writer, &writer->keys, header->head.key_bytes, &record);
+    if (error)
+        return error;
+    rows_key_write(header, writer->count, &key, record);
+    error = add_record(writer, &writer->rows, (size_t)header->head.row_bytes, &record);
+    if (error)
+        return error;
+    rows_row_write(header, key.id, label, (const uint8_t *)block->features + i * row_bytes, record);
+    writer->count++;
+    return OK;
+}
+
+static enum error refuse_count(const struct rows_writer *writer, int64_t rows)
+{
+    return error_set(ERROR_INPUT, "%s gave %" PRId64 " %s, and announced %" PRId64,
+                     writer->info->uri, rows, text_plural(rows, "row", "rows"), writer->info->rows);
+}
+
+enum error rows_writer_add(struct rows_writer *writer, const struct store_block *block)
+{
+    size_t row_bytes = writer->info->features * element_bytes(writer->info->element);
+    int64_t rows = writer->count + (int64_t)block->rows;
+    if (rows > writer->info->rows) /* its place is another's */
+        return refuse_count(writer, rows);
+    enum error error = content_digest_add(&writer->digest, writer->info, block);
+    for (size_t i = 0; i < block->rows && !error; i++)
+        error = add_row(writer, block, i, row_bytes);
+    return error;
+}
+
+/* ---- the end ------------------------------------------------------------ */
+
+static enum error write_header(struct rows_writer *writer)
+{
+    struct rows_head *head = &writer->header.head;
+    struct buffer bytes = BUFFER_INIT(HEADER_LIMIT_BYTES);
+    head->file_bytes = head->texts_at + writer->texts_end;
+    if (writer->consecutive)
+        head->flags |= ROWS_CONSECUTIVE;
+    content_digest_text(&writer->digest, writer->digest_text);
+    memcpy(head->digest, writer->digest_text, sizeof(head->digest));
+    enum error error = rows_header_write(&writer->header, &bytes);
+    if (!error)
+        error = file_writer_add_at(writer->file, bytes.data, bytes.length, 0);
+    buffer_release(&bytes);
+    return error;
+}
+
+/* Ids that ascend are different; others are put into an index, as opening the file does. */
+static enum error check_ids(const struct rows_writer *writer)
+{
+    struct source_file file;
+    struct id_index index;
+    if (writer->ascending)
+        return OK;
+    enum error error = source_file_open(&file, file_writer_temporary_path(writer->file), NULL);
+    if (error)
+        return error;
+    error = rows_keys_index(&writer->header, &file, writer->info->uri, &index);
+    if (!error)
+        id_index_release(&index);
+    source_file_close(&file);
+    return error;
+}
+
+enum error rows_writer_commit(struct rows_writer *writer)
+{
+    if (writer->count != writer->info->rows)
+        return refuse_count(writer, writer->count);
+    enum error error = flush(writer, &writer->keys);
+    if (!error)
+        error = flush(writer, &writer->rows);
+    if (!error)
+        error = flush(writer, &writer->texts);
+    if (!error)
+        error = write_header(writer);
+    if (!error)
+        error = check_ids(writer);
+    if (!error && stop_requested())
+        error = error_set(ERROR_CANCELLED, "stopped before %s was complete", writer->path);
+    return error ? error : file_writer_commit(writer->file);
+}
+
+uint64_t rows_writer_bytes(const struct rows_writer *writer)
+{
+    return writer->header.head.file_bytes;
+}
+
+const char *rows_writer_digest(const struct rows_writer *writer)
+{
+    return writer->digest_text;
+}
