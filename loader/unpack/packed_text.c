@@ -225,6 +225,7 @@ struct load {
     size_t number;      /* of the piece */
     struct piece piece; /* a copy, or a new one */
     bool found;         /* it is a new one */
+    bool open;          /* the lane was closed */
     bool begin;         /* the lane begins at `point`, else it goes on from where it stands */
     struct unpack_point point; /* what it owns is a piece's */
     uint64_t begin_offset;     /* in the text: there the lane is then */
@@ -240,9 +241,8 @@ static enum error stand(struct load *load)
         load->page->data = array_new(text->limit_bytes, 1, "the text of a packed file");
     if (!load->page->data)
         return ERROR_MEMORY;
-    if (!lane->open)
+    if (load->open)
         error = unpacker_open(&lane->unpacker, text->packing, text->path, &text->identity);
-    lane->open = !error;
     if (!error && load->begin)
         error = unpacker_begin(&lane->unpacker, &load->point);
     return error;
@@ -399,6 +399,8 @@ static bool begin_load(struct packed_text *text, size_t piece, struct load *load
         load->piece = text->pieces[piece];
     load->page->state = PAGE_LOADING;
     load->page->piece = piece;
+    load->open = !load->lane->open;
+    load->lane->open = true;
     load->lane->busy = true;
     load->lane->offset = load->piece.offset + load->piece.bytes;
     load->lane->used = ++text->clock;
@@ -453,8 +455,7 @@ static void note_failure(struct load *load, enum error error)
     struct packed_text *text = load->text;
     if (load->found)
         unpack_point_release(&load->piece.point);
-    if (load->lane->open)
-        unpacker_close(&load->lane->unpacker);
+    unpacker_close(&load->lane->unpacker);
     load->lane->open = false;
     text->failures++;
     text->failed_piece = load->number;
