@@ -159,7 +159,7 @@ enum error rows_keys_index(const struct rows_header *header, struct source_file 
                            const char *name, struct id_index *ret_index)
 {
     struct rows_keys keys;
-    int64_t twice[2], rows = (int64_t)header->head.rows;
+    int64_t twice[2] = {0}, rows = (int64_t)header->head.rows;
     if (rows_header_has(header, ROWS_CONSECUTIVE)) {
         *ret_index = (struct id_index){.rows = rows, .first = header->head.first_id};
         return OK;
