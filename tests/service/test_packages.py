@@ -226,7 +226,7 @@ def real_apt(machine):
         subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", folder, archive], check=True, capture_output=True)
         content = archive.read_bytes()
         packages.append(f"{control}Filename: ./{name}.deb\nSize: {len(content)}\nSHA256: {hashlib.sha256(content).hexdigest()}\n")
-    (root / "repository" / "Packages").write_text("\n".join(packages))
+    (root / "repository" / "Packages").write_text("\n".join([*packages, ""]))
     (root / "sources").write_text(f"deb [trusted=yes] copy:{root}/repository ./\n")
     machine.write("apt.conf", f"""Dir::State "{root}"; Dir::State::Lists "{root}/lists"; Dir::State::status "{root}/dpkg/status";
         Dir::State::extended_states "{root}/extended"; Dir::Cache "{root}"; Dir::Cache::archives "{root}/archives";
