@@ -86,7 +86,7 @@ def test_memory_is_shared_on_one_machine_and_goes_with_the_connection(start, ser
     first, second = (trained.start_server(index).process for index in range(2))
     shares = trained.start_worker(0)
     wait_for(lambda: shared_mappings(shares.process) == 2, "it shares no memory with both servers")
-    assert shared_mappings(first) == shared_mappings(second) == 1
+    wait_for(lambda: shared_mappings(first) == shared_mappings(second) == 1, "a server does not take the memory")
     alone = trained.start_worker(1)
     wait_for(lambda: (tmp_path / "run").exists() and "step" in alone.stderr, "it does not train")
     assert not shared_mappings(alone.process) and shared_mappings(first) == 1
