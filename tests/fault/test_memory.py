@@ -12,6 +12,7 @@ import mmap
 import random
 import re
 import shutil
+import subprocess
 import time
 import urllib.request
 from pathlib import Path
@@ -33,14 +34,15 @@ class Allocator(ctypes.Structure):
 
 
 @pytest.fixture
-def allocator(tmp_path, library):
+def allocator(tmp_path):
     """And the environment of a program that has this allocator."""
-    numbers = tmp_path / "allocator.numbers"
+    library, numbers = tmp_path / "allocator.so", tmp_path / "allocator.numbers"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-o", library,
+                    Path(__file__).resolve().with_name("allocator.c")], check=True)
     numbers.write_bytes(bytes(Allocator(NEVER, 0, 0)))
     with open(numbers, "r+b") as file:
         made = Allocator.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(Allocator)))
-    made.environment = {**preloaded(library(Path(__file__).resolve().with_name("allocator.c"), "-fno-builtin")),
-                        "ALLOCATOR_FILE": str(numbers)}
+    made.environment = {**preloaded(library), "ALLOCATOR_FILE": str(numbers)}
     if SANITIZED:  # its run time ends a program where it has no memory for a thread
         made.environment["ALLOCATOR_OWN"] = "1"
     return made

@@ -22,6 +22,8 @@ KINDS = {  # kind -> apiVersion, fields of its spec, those without which it is r
     "ConfigMap": ("v1", set(), set()),
     "NetworkPolicy": ("networking.k8s.io/v1", {"podSelector", "policyTypes", "ingress", "egress"}, {"podSelector"}),
     "PodDisruptionBudget": ("policy/v1", {"maxUnavailable", "minAvailable", "selector"}, {"selector"}),
+    "HorizontalPodAutoscaler": ("autoscaling/v2", {"scaleTargetRef", "minReplicas", "maxReplicas", "metrics", "behavior"},
+                                {"scaleTargetRef", "maxReplicas", "metrics"}),
     "TFJob": ("kubeflow.org/v1", {"tfReplicaSpecs", "runPolicy", "successPolicy", "enableDynamicWorker"}, {"tfReplicaSpecs"}),
     "PodMonitor": ("monitoring.coreos.com/v1", {"selector", "podMetricsEndpoints"}, {"selector", "podMetricsEndpoints"}),
     "PrometheusRule": ("monitoring.coreos.com/v1", {"groups"}, {"groups"}),
@@ -56,6 +58,11 @@ def rendered(folder):
     documents = []
     for path in [folder / name for name in kustomization.get("resources", [])]:
         documents += rendered(path) if path.is_dir() else list(yaml.safe_load_all(path.read_text()))
+    for entry in kustomization.get("configMapGenerator", []):
+        options = kustomization["generatorOptions"]
+        assert options["disableNameSuffixHash"], f"{folder}: names with a hash are not rendered here"
+        documents.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": entry["name"], "labels": options["labels"]},
+                          "data": {name: (folder / name).read_text() for name in entry["files"]}})
     for entry in kustomization.get("patches", []):
         for patch in yaml.safe_load_all(entry["patch"] if "patch" in entry else (folder / entry["path"]).read_text()):
             found = [i for i, one in enumerate(documents) if name_of(one) == name_of(patch)]
@@ -125,11 +132,24 @@ def check(documents):
         check_claim(claim, documents)
     for service in of_kind(documents, "Service"):
         check_service(service, documents)
-    for settings in of_kind(documents, "ConfigMap"):
+    for settings in [one for one in of_kind(documents, "ConfigMap") if name_of(one)[1] == "settings"]:
         check_settings(settings["data"], documents)
+    for autoscaler in of_kind(documents, "HorizontalPodAutoscaler"):
+        check_autoscaler(autoscaler, documents)
     for budget in of_kind(documents, "PodDisruptionBudget"):
         wanted = budget["spec"]["selector"]["matchLabels"]
         assert selected(wanted, documents), f"{' '.join(name_of(budget))} is for no pods"
+
+
+def check_autoscaler(autoscaler, documents):
+    """What it scales has no number of its own, and requests what it is measured by."""
+    what, spec = " ".join(name_of(autoscaler)), autoscaler["spec"]
+    target, = [one for one in documents if one["apiVersion"] == spec["scaleTargetRef"]["apiVersion"] and
+               name_of(one) == (spec["scaleTargetRef"]["kind"], spec["scaleTargetRef"]["name"])] or [None]
+    assert target, f"{what}: there is no {spec['scaleTargetRef']['kind']} {spec['scaleTargetRef']['name']}"
+    assert "replicas" not in target["spec"], f"{what}: kubectl apply sets its target back"
+    for metric in spec["metrics"]:
+        assert all(metric["resource"]["name"] in one["resources"]["requests"] for one in all_containers(target)), f"{what}: nothing to measure by"
 
 
 def of_kind(documents, kind):
@@ -152,7 +172,8 @@ def check_pod(what, document, documents):
     for volume in pod.get("volumes", []):
         claim = volume.get("persistentVolumeClaim", {}).get("claimName")
         assert claim is None or claim in claims, f"{what}: there is no claim {claim}"
-        only(what, volume, {"name", "persistentVolumeClaim", "emptyDir"}, {"name"})
+        only(what, volume, {"name", "persistentVolumeClaim", "emptyDir", "secret"}, {"name"})
+        assert "secret" not in volume or pod["securityContext"].get("fsGroup") == 10001, f"{what} cannot read {volume['name']}"
     for one in all_containers(document):
         check_container(f"{what}, {one['name']}", one, pod, documents)
 

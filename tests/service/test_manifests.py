@@ -204,7 +204,7 @@ def test_the_commands_apply_what_is_there():
     """Each folder that a README applies is complete, and every image in it comes from a registry."""
     text = "".join((ROOT / "deploy" / name).read_text() for name in ("README.md", "k8s/README.md"))
     folders = set(re.findall(r"kubectl apply -k ([\w/-]+)", text)) - {"deploy/k8s/overlays/single"}  # whose images are the node's
-    assert len(folders) == 5
+    assert len(folders) == 7
     for folder in folders:
         documents, images = reached(ROOT / folder)
         assert documents, folder
@@ -220,7 +220,7 @@ def test_a_failed_container_says_why_in_its_status():
 
 # ---- names that lead somewhere ------------------------------------------------------------------
 
-OVERLAYS = ["base", *(f"overlays/{name}" for name in ("example", "gpu", "monitoring", "single", "test", "tfjob"))]
+OVERLAYS = ["base", *(f"overlays/{name}" for name in ("autoscale", "example", "gpu", "monitoring", "single", "test", "tfjob", "tokens"))]
 
 
 def applied(overlay="base"):
@@ -239,8 +239,8 @@ def test_every_manifest_is_checked():
     checked = {K8S / overlay for overlay in OVERLAYS} | {K8S / "evaluate", K8S / "overlays/example/evaluate", K8S / "overlays/example/images"}
     assert {path.parent for path in K8S.rglob("kustomization.yaml")} == checked
     for folder in checked:
-        named = re.findall(r"[\w-]+\.yaml", (folder / "kustomization.yaml").read_text())
-        assert {path.name for path in folder.glob("*.yaml")} <= {*named, "kustomization.yaml"}, f"{folder}: a file that nothing applies"
+        named = re.findall(r"[\w-]+\.(?:yaml|json)", (folder / "kustomization.yaml").read_text())
+        assert {path.name for path in folder.glob("*.*")} <= {*named, "kustomization.yaml"}, f"{folder}: a file that nothing applies"
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -340,6 +340,38 @@ def test_a_slip_is_noticed(name, place, slip):
     inner[place[-1]] = slip
     with pytest.raises(AssertionError):
         manifests.check(documents)
+
+
+@pytest.mark.parametrize("place, slip", [
+    (("spec", "scaleTargetRef", "kind"), "Job"), (("spec", "scaleTargetRef", "name"), "workers"), (("spec", "scaleTargetRef", "apiVersion"), "batch/v1"),
+    (("spec", "metrics", 0, "resource", "name"), "gpu"), (("spec", "maxReplica"), 4)])
+def test_a_slip_of_the_autoscaler_is_noticed(place, slip):
+    documents = copy.deepcopy(applied("overlays/autoscale"))
+    inner, = manifests.of_kind(documents, "HorizontalPodAutoscaler")
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = slip
+    with pytest.raises(AssertionError):
+        manifests.check(documents)
+
+
+def test_what_is_scaled_has_no_number_of_its_own():
+    documents = copy.deepcopy(applied("overlays/autoscale"))
+    next(one for one in documents if manifests.name_of(one) == ("Deployment", "worker"))["spec"]["replicas"] = 2
+    with pytest.raises(AssertionError, match="sets its target back"):
+        manifests.check(documents)
+
+
+def test_own_tokens_are_where_the_pods_look_for_them(tmp_path):
+    """With a Secret over it, the sampler's pod makes none, although it cannot write there."""
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "tokens" / "tokens.json").write_text("{}")
+    assert run_in(tmp_path, container("sampler.yaml", "Deployment", "tokens")) == ""
+    assert [one.name for one in (tmp_path / "tokens").iterdir()] == ["tokens.json"]
+    documents = manifests.rendered(K8S / "overlays" / "tokens")
+    for one in [one for document in documents for one in manifests.all_containers(document)]:
+        if "/datanfs/tokens" in " ".join(one.get("command", []) + one.get("args", [])):
+            assert {"name": "tokens", "mountPath": "/datanfs/tokens", "readOnly": True} in one["volumeMounts"], one["name"]
 
 
 @pytest.mark.parametrize("kind, name", [("Job", "wroker"), ("Deployment", "worker")])
