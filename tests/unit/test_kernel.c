@@ -223,11 +223,11 @@ static void check_update(const char *name, size_t count, bool decays)
                                        .parameters = var.there,
                                        .slots = {s0.there, s1.there}};
         assert_ok(kernel_update(kernel, &optimizer, t, &update));
+        float decay = optimizer_decay(&optimizer, t), rate = optimizer_rate(&optimizer, t);
         for (size_t i = 0; i < count; i++) {
-            volatile float left = wanted[i] * optimizer_decay(&optimizer, t);
+            volatile float left = wanted[i] * decay;
             wanted[i] = left;
-            update_one(&optimizer, optimizer_rate(&optimizer, t), gradient.host[i], &wanted[i],
-                       &s0.host[i], &s1.host[i]);
+            update_one(&optimizer, rate, gradient.host[i], &wanted[i], &s0.host[i], &s1.host[i]);
         }
         assert_ok(device_queue_wait(device, queue));
         release(&gradient);
