@@ -107,10 +107,12 @@ static void check_info(const struct store_info *info)
     assert_string_equal(found, right);
 }
 
-static enum error use_store(const char *uri)
+static const char *opened; /* the URI of what the works below use */
+
+static enum error use_all(void)
 {
     struct store *store = NULL;
-    enum error error = store_open(uri, false, &store);
+    enum error error = store_open(opened, false, &store);
     if (!error)
         check_info(store_info(store));
     if (!error)
@@ -120,13 +122,25 @@ static enum error use_store(const char *uri)
     if (!error)
         error = fetch_some(store);
     store_close(store);
+    return error;
+}
+
+static enum error use_keys(void)
+{
+    struct store *store = NULL;
+    enum error error = store_open(opened, true, &store);
     if (!error)
-        error = store_open(uri, true, &store);
-    if (error)
-        return error;
-    error = store_scan(store, SCAN_KEYS, ignore, NULL);
+        error = store_scan(store, SCAN_KEYS, ignore, NULL);
     store_close(store);
     return error;
+}
+
+/* One after the other, since a failure costs as much as all that comes before it. */
+static void fail_each_use(const char *uri)
+{
+    opened = uri;
+    fail_each_allocation(use_all);
+    fail_each_allocation(use_keys);
 }
 
 static const char query[] = "weight=w&group=g";
@@ -136,31 +150,6 @@ static void write_rows(void)
     write_file("in.csv", "id,label,w,g,a,b\n900,x,1,u,1,2.5\n5,\"y\nz\",2,v,bad,4\n7,x,3,u,5,6\n"
                          "6,w,1,u,7,8\n");
     write_file("good.csv", "id,label,w,g,a,b\n900,x,1,u,1,2.5\n5,\"y\nz\",2,v,3,4\n7,x,3,u,5,6\n");
-}
-
-static enum error use_csv(void)
-{
-    return use_store(uri_of("csv", "in.csv", query));
-}
-
-static enum error use_gzip(void)
-{
-    return use_store(uri_of("csv", "in.csv.gz", query));
-}
-
-static enum error use_zstd(void)
-{
-    return use_store(uri_of("csv", "in.csv.zst", query));
-}
-
-static enum error use_sqlite(void)
-{
-    return use_store(uri_of("sqlite", "good.db", ""));
-}
-
-static enum error use_foreign(void)
-{
-    return use_store(uri_of("sqlite", "good.db", "label=&features=features"));
 }
 
 /* A view without a key is refused as one, and never taken for a table. */
@@ -173,11 +162,6 @@ static enum error refuse_view(void)
         return error;
     assert_non_null(strstr(error_message(), "\"sums\" is a view"));
     return OK;
-}
-
-static enum error use_rows(void)
-{
-    return use_store(uri_of("rows", "good.rows", ""));
 }
 
 static enum error use_cache(void)
@@ -257,7 +241,7 @@ static void test_csv(void **state)
 {
     (void)state;
     write_rows();
-    fail_each_allocation(use_csv);
+    fail_each_use(uri_of("csv", "in.csv", query));
 }
 
 /* The last row in a member or frame of its own. */
@@ -276,16 +260,16 @@ static void test_packed(void **state)
     add_zstd_frame(&packed, row, strlen(row), 3, 0);
     write_bytes("in.csv.zst", packed.data, packed.length);
     free(packed.data);
-    fail_each_allocation(use_gzip);
-    fail_each_allocation(use_zstd);
+    fail_each_use(uri_of("csv", "in.csv.gz", query));
+    fail_each_use(uri_of("csv", "in.csv.zst", query));
 }
 
 static void test_sqlite(void **state)
 {
     (void)state;
     make_database();
-    fail_each_allocation(use_sqlite);
-    fail_each_allocation(use_foreign);
+    fail_each_use(uri_of("sqlite", "good.db", ""));
+    fail_each_use(uri_of("sqlite", "good.db", "label=&features=features"));
     fail_each_allocation(refuse_view);
 }
 
@@ -293,7 +277,7 @@ static void test_rows(void **state)
 {
     (void)state;
     make_row_file();
-    fail_each_allocation(use_rows);
+    fail_each_use(uri_of("rows", "good.rows", ""));
     fail_each_allocation(import_into_rows);
 }
 
