@@ -203,7 +203,8 @@ enum error uri_query_finish(const struct uri_query *query)
 /* The length of a known "scheme:" without the colon, or 0. */
 static size_t scheme_length(const char *text)
 {
-    static const char *const schemes[] = {"csv", "idx", "rows", "sqlite", "range", "postgresql"};
+    static const char *const schemes[] = {"csv",    "idx",   "parquet",   "rows",
+                                          "sqlite", "range", "postgresql"};
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
         size_t length = strlen(schemes[i]);
         if (strncmp(text, schemes[i], length) == 0 && text[length] == ':')
@@ -244,8 +245,8 @@ enum error uri_init(struct uri *uri, const char *text)
         error = copy_path(uri, path, (size_t)(mark - path), as_it_stands);
     if (!error && !uri->path[0])
         error = error_set(ERROR_USAGE,
-                          "\"%s\" names nothing; csv:PATH, sqlite:PATH, rows:PATH, idx:PATH, "
-                          "range:N or postgresql://HOST/DATABASE is right",
+                          "\"%s\" names nothing; csv:PATH, parquet:PATH, sqlite:PATH, rows:PATH, "
+                          "idx:PATH, range:N or postgresql://HOST/DATABASE is right",
                           text);
     if (!error)
         error = uri_query_init(&uri->query, *mark ? mark + 1 : NULL);

@@ -17,7 +17,8 @@
 #include "loader/store/store_union.h"
 
 static const struct store_ops *const kinds[] = {
-    &store_csv_ops,      &store_idx_ops, &store_range_ops, &store_rows_ops, &store_sqlite_ops,
+    &store_csv_ops,      &store_idx_ops,  &store_parquet_ops,
+    &store_range_ops,    &store_rows_ops, &store_sqlite_ops,
 #ifdef HAVE_LIBPQ
     &store_postgres_ops,
 #endif
@@ -46,8 +47,6 @@ static const struct {
     {".zip", "a compressed file is no store; unpack it (unzip)"},
     {".txt", "rows of text are csv:PATH, whatever the file is called (delimiter=tab, ; or | in the "
              "URI where it is no comma)"},
-    {".parquet", "Parquet is no store yet; make it CSV (DuckDB: COPY (FROM 'x.parquet') TO "
-                 "'x.csv'; pandas: read_parquet(\"x.parquet\").to_csv(\"x.csv\", index=False))"},
     {".json|.jsonl|.ndjson",
      "JSON is no store; make it CSV (DuckDB: COPY (FROM 'x.json') TO 'x.csv')"},
     {".xlsx|.xls|.ods", "a spreadsheet is no store; save it as CSV in UTF-8"},
@@ -72,9 +71,10 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
     }
     return error_set(
         ERROR_USAGE,
-        "%s: which kind of store is that? csv:PATH, sqlite:PATH, rows:PATH, idx:PATH, range:N "
-        "and postgresql://HOST/DATABASE?table=NAME are known, and bare paths ending in .csv, .tsv "
-        "(.gz or .zst behind it), .sqlite, .sqlite3, .db, .rows, .idx or -idx3-ubyte",
+        "%s: which kind of store is that? csv:PATH, parquet:PATH, sqlite:PATH, rows:PATH, "
+        "idx:PATH, range:N and postgresql://HOST/DATABASE?table=NAME are known, and bare paths "
+        "ending in .csv, .tsv "
+        "(.gz or .zst behind it), .sqlite, .sqlite3, .db, .parquet, .rows, .idx or -idx3-ubyte",
         shown);
 }
 

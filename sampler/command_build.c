@@ -53,7 +53,8 @@ static enum error parse(struct build_options *build, const struct program *progr
          .argument = "URI",
          .required = true,
          .repeated = true,
-         .help = "where the units are: csv:PATH, sqlite:PATH, postgresql://..., range:N?labels=K; "
+         .help = "where the units are: csv:PATH, parquet:PATH, sqlite:PATH, postgresql://..., "
+                 "range:N?labels=K; "
                  "given several times, or with a folder or a pattern (csv:part-*.csv) for PATH, "
                  "one after the other"},
         {.name = "out",

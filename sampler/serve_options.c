@@ -39,7 +39,8 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .target = &service->stores,
          .argument = "[NAME=]URI",
          .instead = "frame",
-         .help = "where the units are: csv:PATH, sqlite:PATH, postgresql://..., range:N?labels=K; "
+         .help = "where the units are: csv:PATH, parquet:PATH, sqlite:PATH, postgresql://..., "
+                 "range:N?labels=K; "
                  "several times with names for several frames, one without a name is `default`"},
         {.name = "frame",
          .type = OPTION_TEXT,

@@ -35,9 +35,7 @@ static enum error refuse_binary(const unsigned char *head, size_t length,
                          "%s is UTF-16 text; CSV is read as UTF-8 (iconv -f UTF-16 -t UTF-8)",
                          path);
     if (length >= 4 && memcmp(head, "PAR1", 4) == 0)
-        return error_set(
-            ERROR_INPUT,
-            "%s is a Parquet file; make it CSV (DuckDB: COPY (FROM 'x.parquet') TO 'x.csv')", path);
+        return error_set(ERROR_INPUT, "%s is a Parquet file; parquet:PATH reads such", path);
     if (length >= 15 && memcmp(head, "SQLite format 3", 15) == 0)
         return error_set(ERROR_INPUT, "%s is an SQLite file, not CSV; sqlite:%s opens it", path,
                          path);

@@ -134,7 +134,7 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .type = OPTION_TEXT,
          .target = &pull->store,
          .argument = "URI",
-         .help = "where the rows are: csv:PATH, sqlite:PATH, range:N",
+         .help = "where the rows are: csv:PATH, rows:PATH, parquet:PATH, sqlite:PATH, range:N",
          .required = true},
         {.name = "size",
          .type = OPTION_INTEGER,

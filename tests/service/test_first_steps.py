@@ -212,9 +212,8 @@ def test_a_demo_that_fails_leaves_no_folder_of_its_own(tmp_path):
     ("x.csv", b"\x1f\x8b\x08", "", "ends at byte 3 in the middle of its gzip data; was all of it copied?"),
     ("x.csv.zst", b"\x28\xb5\x2f\xfd", "", "ends at byte 4 in the middle of its zstd data; was all of it copied?"),
     ("x.csv.gz", gzip.compress(gzip.compress(b"label,a\n1,2\n", mtime=0), mtime=0), "", "compressed twice (gzip); unpack it first (gzip -d)"),
-    ("x.csv.gz", gzip.compress(b"PAR1", mtime=0), "", "is a Parquet file"),
+    ("x.csv.gz", gzip.compress(b"PAR1", mtime=0), "", "is a Parquet file; parquet:PATH reads such"),
     ("x.csv.gz", gzip.compress(b"", mtime=0), "", "is empty"),
-    ("x.parquet", b"PAR1", "", "Parquet is no store yet; make it CSV"),
     ("x.zip", b"PK\3\4", "", "a compressed file is no store; unpack it (unzip)"),
     ("x.csv", b"PK\3\4", "", "unpack it first (unzip)"),
     ("x.csv.bz2", b"BZh9", "", "a compressed file is no store; unpack it (bzip2 -d)"),
@@ -240,6 +239,13 @@ def test_what_is_no_row_names_the_way_out(tmp_path, name, content, query, says):
     (tmp_path / name).write_bytes(content)
     scheme = "csv:" if query else ""
     run_fails("loader", "info", f"{scheme}{tmp_path}/{name}{query}", says=says, status=None)
+
+
+def test_parquet_where_the_build_has_none(tmp_path):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    for module, says in [("lost.so", "this build has no Parquet"), ("x.parquet", "Parquet cannot be read")]:
+        run_fails("loader", "info", tmp_path / "x.parquet", says=[says, "make the file CSV (DuckDB: COPY"], status=1,
+                  env={"TOMBOLA_PARQUET_MODULE": str(tmp_path / module)})
 
 
 def test_an_empty_cell_names_the_way_out(sampler, tmp_path):

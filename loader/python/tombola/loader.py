@@ -56,7 +56,7 @@ class Loader:
     loop: then somebody gets it again (pull="lease"), or it is not in state_dict() (pull="index"). done() says so earlier.
 
     sampler         URL, or what tombola.serve() returned
-    store           csv:PATH?label=0, sqlite:PATH, postgresql://..., a path; not given: the one that serve() serves
+    store           csv:PATH?label=0, parquet:PATH, sqlite:PATH, postgresql://..., a path; not given: the one that serve() serves
     batch_size      rows a batch; an epoch's last one may have fewer
     output          numpy, torch, jax, cupy, dlpack, or a function of an array that has the buffer protocol and DLPack
     device          cpu, cuda, cuda:1, auto

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arrow's C data and stream interface: how one library hands columns in memory to another, without
+ * a copy. Layout: https://arrow.apache.org/docs/format/CDataInterface.html
+ *
+ * A struct is live while its `release` is set; whoever owns it calls that once, which frees all
+ * that hangs off it. C, and C++ for the module (parquet_module.cc).
+ */
+#ifndef LOADER_PARQUET_ARROW_INTERFACE_H
+#define LOADER_PARQUET_ARROW_INTERFACE_H
+
+#include <stdint.h>
+
+/* The type of a column, or of all columns as the children of one "+s". */
+struct arrow_schema {
+    const char *format;   /* "i": int32, "g": double, "u": text, "+w:4": lists of 4, ... */
+    const char *name;     /* may be NULL */
+    const char *metadata; /* may be NULL */
+    int64_t flags;
+    int64_t child_count;
+    struct arrow_schema **children;
+    struct arrow_schema *dictionary; /* type of the values; NULL: not dictionary-encoded */
+    void (*release)(struct arrow_schema *schema);
+    void *owner;
+};
+
+/* Values of a column, or a batch of rows: the children of an array of "+s". */
+struct arrow_array {
+    int64_t length;
+    int64_t null_count; /* -1: not counted */
+    int64_t offset;     /* of the first value in the buffers and children */
+    int64_t buffer_count;
+    int64_t child_count;
+    const void **buffers; /* the first: a bit a value, 0: null; may be NULL: there is no null */
+    struct arrow_array **children;
+    struct arrow_array *dictionary;
+    void (*release)(struct arrow_array *array);
+    void *owner;
+};
+
+/* Batches of rows, one after the other. The functions return 0 or an errno. */
+struct arrow_stream {
+    int (*get_schema)(struct arrow_stream *stream, struct arrow_schema *ret_schema);
+    /* An array that is not live: there are no more rows. */
+    int (*get_next)(struct arrow_stream *stream, struct arrow_array *ret_array);
+    /* About the last call, which failed; NULL: nothing is known. */
+    const char *(*get_last_error)(struct arrow_stream *stream);
+    void (*release)(struct arrow_stream *stream);
+    void *owner;
+};
+
+#endif

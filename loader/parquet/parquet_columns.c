@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "loader/parquet/parquet_columns.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/text.h"
+
+#define FEATURES_LIMIT ((size_t)1 << 24)
+#define PANDAS_INDEX "__index_level_" /* no column of the data, unless the URI says so */
+
+static const char *const wanted_of[COLUMN_ROLES] = {
+    [COLUMN_FEATURE] = "a feature must be a number, a list of numbers, or a text that is one",
+    [COLUMN_ID] = "ids must be integers",
+    [COLUMN_LABEL] = "a label must be a number, a boolean or a text",
+    [COLUMN_WEIGHT] = "a weight must be a number",
+    [COLUMN_GROUP] = "a group must be a number, a boolean or a text",
+};
+
+/* ---- names and roles ---------------------------------------------------- */
+
+static enum error copy_names(struct parquet_columns *columns, const struct arrow_schema *schema)
+{
+    columns->names = array_new((size_t)schema->child_count, sizeof(char *), "column names");
+    if (!columns->names)
+        return ERROR_MEMORY;
+    for (; columns->count < (size_t)schema->child_count; columns->count++) {
+        const char *name = schema->children[columns->count]->name;
+        columns->names[columns->count] = strdup(name ? name : "");
+        if (!columns->names[columns->count])
+            return error_set_memory(256, "a column's name");
+    }
+    return OK;
+}
+
+static bool is_index(const char *name)
+{
+    return strncmp(name, PANDAS_INDEX, sizeof(PANDAS_INDEX) - 1) == 0;
+}
+
+static bool may_be(enum column_role role, const struct arrow_type *type)
+{
+    bool number = arrow_type_is_number(type), text = type->kind == ARROW_TEXT;
+    switch (role) {
+    case COLUMN_FEATURE:
+        return number || text || (type->kind == ARROW_BYTES && !arrow_type_is_list(type));
+    case COLUMN_ID:
+        return (type->kind == ARROW_INTEGER || type->kind == ARROW_UNSIGNED) &&
+               !arrow_type_is_list(type);
+    default:
+        return (number || text) && !arrow_type_is_list(type);
+    }
+}
+
+static enum error add_column(struct parquet_columns *columns, int place, enum column_role role,
+                             const struct arrow_schema *schema)
+{
+    struct parquet_column *column = &columns->read[columns->read_count];
+    const char *name = columns->names[place];
+    *column = (struct parquet_column){.name = name, .place = place, .role = role, .features = 1};
+    arrow_type_read(&column->type, schema);
+    if (!may_be(role, &column->type))
+        return error_set(
+            ERROR_INPUT, "column \"%s\" holds %s; %s%s", name, column->type.name, wanted_of[role],
+            role == COLUMN_FEATURE ? " (features=A,B,C in the URI says which are read)" : "");
+    columns->read_count++;
+    if (role != COLUMN_FEATURE) {
+        columns->key_of[role] = column;
+        return OK;
+    }
+    column->varies = column->type.form == ARROW_LIST || column->type.form == ARROW_LIST64 ||
+                     column->type.kind == ARROW_BYTES;
+    if (column->type.form == ARROW_FIXED_LIST)
+        column->features = (size_t)column->type.items;
+    return OK;
+}
+
+static enum error add_columns(struct parquet_columns *columns, const struct arrow_schema *schema,
+                              const struct column_choice *choice, bool keys_only)
+{
+    struct column_names names = {.names = (const char *const *)columns->names,
+                                 .count = columns->count};
+    enum column_role *roles = array_new(columns->count, sizeof(*roles), "columns of a file");
+    columns->read = array_new(columns->count, sizeof(*columns->read), "columns of a file");
+    enum error error = roles && columns->read ? OK : ERROR_MEMORY;
+    if (!error)
+        error = column_roles_assign(&names, choice, true, roles);
+    for (size_t i = 0; i < columns->count && !error; i++) {
+        bool aside = roles[i] == COLUMN_FEATURE &&
+                     (keys_only || (!choice->names[COLUMN_FEATURE] && is_index(columns->names[i])));
+        if (roles[i] != COLUMN_IGNORED && !aside)
+            error = add_column(columns, (int)i, roles[i], schema->children[i]);
+    }
+    free(roles);
+    return error;
+}
+
+/* ---- bytes -------------------------------------------------------------- */
+
+static enum error find_blob(struct parquet_columns *columns, const char *element)
+{
+    const struct parquet_column *bytes = NULL;
+    size_t features = 0;
+    for (size_t i = 0; i < columns->read_count; i++) {
+        const struct parquet_column *column = &columns->read[i];
+        features += column->role == COLUMN_FEATURE;
+        if (column->role == COLUMN_FEATURE && column->type.kind == ARROW_BYTES)
+            bytes = column;
+    }
+    if (bytes && features > 1)
+        return error_set(ERROR_INPUT,
+                         "column \"%s\" holds bytes, beside other features; they can only be all "
+                         "features of a row (features=%s in the URI)",
+                         bytes->name, bytes->name);
+    if (!bytes && element)
+        return error_set(ERROR_USAGE, "element= says what a column of bytes holds; there is none "
+                                      "among the features");
+    columns->blob = bytes != NULL;
+    columns->element_told = element != NULL;
+    if (element && strcmp(element, "f32") == 0)
+        columns->element = ELEMENT_F32;
+    else if (element && strcmp(element, "u8") != 0)
+        return error_set(ERROR_USAGE, "element is \"%s\", must be u8 or f32", element);
+    return OK;
+}
+
+/* ---- life --------------------------------------------------------------- */
+
+enum error parquet_columns_init(struct parquet_columns *columns, const struct arrow_schema *schema,
+                                const struct column_choice *choice, const char *element,
+                                bool keys_only)
+{
+    *columns = (struct parquet_columns){.names = NULL};
+    enum error error = copy_names(columns, schema);
+    if (!error)
+        error = add_columns(columns, schema, choice, keys_only);
+    if (!error && !keys_only)
+        error = find_blob(columns, element);
+    if (error)
+        parquet_columns_release(columns);
+    return error;
+}
+
+void parquet_columns_release(struct parquet_columns *columns)
+{
+    for (size_t i = 0; i < columns->count; i++)
+        free(columns->names[i]);
+    free(columns->names);
+    free(columns->read);
+    free(columns->feature_names);
+    *columns = (struct parquet_columns){.names = NULL};
+}
+
+/* "x", or "x.0", "x.1", ... of a list. */
+static size_t name_bytes(const struct parquet_column *column)
+{
+    size_t length = strlen(column->name) + 1;
+    return arrow_type_is_list(&column->type) ? length + 1 + TEXT_INTEGER_BYTES : length;
+}
+
+static char *add_names(const struct parquet_columns *columns, const struct parquet_column *column,
+                       char *text)
+{
+    size_t bytes = name_bytes(column);
+    for (size_t i = 0; i < column->features; i++) {
+        columns->feature_names[column->first + i] = text;
+        if (arrow_type_is_list(&column->type))
+            text += snprintf(text, bytes, "%s.%zu", column->name, i) + 1;
+        else
+            text = stpcpy(text, column->name) + 1;
+    }
+    return text;
+}
+
+enum error parquet_columns_finish(struct parquet_columns *columns)
+{
+    size_t bytes = 0;
+    columns->features = 0;
+    for (size_t i = 0; i < columns->read_count; i++) {
+        struct parquet_column *column = &columns->read[i];
+        if (column->role != COLUMN_FEATURE)
+            continue;
+        column->first = columns->features;
+        if (column->features > FEATURES_LIMIT - columns->features)
+            return error_set(ERROR_INPUT,
+                             "there are more than %zu features in a row, which is the "
+                             "limit",
+                             FEATURES_LIMIT);
+        columns->features += column->features;
+        bytes += column->features * (sizeof(char *) + name_bytes(column));
+    }
+    columns->feature_names = columns->blob ? column_numbers_new(columns->features)
+                                           : array_new(bytes, 1, "names of features");
+    if (!columns->feature_names)
+        return ERROR_MEMORY;
+    char *text = (char *)(columns->feature_names + columns->features);
+    for (size_t i = 0; i < columns->read_count && !columns->blob; i++) {
+        if (columns->read[i].role == COLUMN_FEATURE)
+            text = add_names(columns, &columns->read[i], text);
+    }
+    return OK;
+}

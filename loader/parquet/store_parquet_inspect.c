@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* What open() finds out: the length of rows, from the first of them; elements, labels, ids and bad
+ * rows, from all. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "loader/parquet/parquet_pass.h"
+#include "loader/store/feature.h"
+
+/* ---- the length of rows ------------------------------------------------- */
+
+static enum error take_length(struct parquet_column *column, size_t length)
+{
+    column->features = length;
+    column->varies = false;
+    return OK;
+}
+
+static enum error measure_blob(struct parquet_store *store, const struct arrow_values *values,
+                               int64_t rows, struct parquet_column *column)
+{
+    struct parquet_columns *columns = &store->columns;
+    bool floats = true;
+    size_t length = 0, looked = 0;
+    for (int64_t row = 0; row < rows && looked < FEATURE_LOOKS_ROWS; row++) {
+        struct text bytes;
+        if (!arrow_values_bytes(values, row, &bytes))
+            continue;
+        if (looked++ == 0)
+            length = bytes.length;
+        floats = floats && feature_looks_f32(bytes.data, bytes.length);
+    }
+    if (looked == 0)
+        return OK;
+    if (floats && !columns->element_told)
+        return error_set(ERROR_INPUT,
+                         "%s: column \"%s\" holds %zu bytes a row, which " FEATURE_READINGS,
+                         store->path, column->name, length, length / sizeof(float), length);
+    if (length % element_bytes(columns->element) != 0)
+        return error_set(ERROR_INPUT,
+                         "%s: column \"%s\" holds %zu bytes a row, which are no 32-bit floats",
+                         store->path, column->name, length);
+    return take_length(column, length / element_bytes(columns->element));
+}
+
+static enum error measure_list(const struct arrow_values *values, int64_t rows,
+                               struct parquet_column *column)
+{
+    int64_t first, count;
+    for (int64_t row = 0; row < rows; row++) {
+        if (arrow_values_of_row(values, row, &first, &count))
+            return take_length(column, (size_t)count);
+    }
+    return OK;
+}
+
+static const struct parquet_column *find_varying(const struct parquet_columns *columns)
+{
+    for (size_t i = 0; i < columns->read_count; i++) {
+        if (columns->read[i].varies)
+            return &columns->read[i];
+    }
+    return NULL;
+}
+
+static enum error measure_batch(struct parquet_store *store, const struct parquet_cursor *cursor)
+{
+    enum error error = OK;
+    for (size_t i = 0; i < store->columns.read_count && !error; i++) {
+        struct parquet_column *column = &store->columns.read[i];
+        if (!column->varies)
+            continue;
+        if (store->columns.blob)
+            error = measure_blob(store, &cursor->values[i], cursor->rows, column);
+        else
+            error = measure_list(&cursor->values[i], cursor->rows, column);
+    }
+    return error;
+}
+
+static enum error measure_rows(struct parquet_store *store)
+{
+    struct parquet_cursor cursor;
+    const struct parquet_column *column = find_varying(&store->columns);
+    enum error error =
+        parquet_cursor_open(&cursor, store->path, &store->identity, &store->columns, PARQUET_ALL);
+    if (error)
+        return error;
+    error = parquet_cursor_seek(&cursor, 0, 0, false);
+    while (!error && column) {
+        error = parquet_cursor_next(&cursor);
+        if (!error && cursor.rows == 0)
+            error = error_set(ERROR_INPUT, "%s: column \"%s\" holds nothing but nulls", store->path,
+                              column->name);
+        if (!error)
+            error = measure_batch(store, &cursor);
+        column = find_varying(&store->columns);
+    }
+    parquet_cursor_close(&cursor);
+    return error;
+}
+
+enum error parquet_store_measure(struct parquet_store *store)
+{
+    enum error error = find_varying(&store->columns) ? measure_rows(store) : OK;
+    if (error)
+        return error;
+    error = parquet_columns_finish(&store->columns);
+    return error ? error_prefix(error, "%s: ", store->path) : OK;
+}
+
+/* ---- all rows ----------------------------------------------------------- */
+
+struct inspection {
+    struct parquet_store *store;
+    bool is_u8;
+    struct label_kinds kinds;
+    int64_t *ids; /* owned until the index takes them; NULL: there is no such column */
+    int64_t rows;
+};
+
+static enum error inspect_row(void *context, const struct store_row *row, const uint8_t *features)
+{
+    struct inspection *all = context;
+    struct parquet_store *store = all->store;
+    (void)features;
+    if (all->ids)
+        all->ids[all->rows++] = row->id;
+    if (store->columns.key_of[COLUMN_LABEL])
+        label_kind_add(&all->kinds, row->label.data, row->label.length);
+    all->is_u8 &= row->is_u8;
+    if (row->status == ROW_BAD)
+        return store_add_bad_row(&store->store.info, &store->first_bad_row);
+    return OK;
+}
+
+static enum error collect_label(void *context, const struct store_row *row, const uint8_t *features)
+{
+    struct parquet_store *store = context;
+    (void)features;
+    return text_set_add(&store->labels.found, row->label.data, row->label.length, NULL);
+}
+
+static enum error collect_labels(struct parquet_store *store)
+{
+    struct parquet_pass pass = {.store = store,
+                                .what = "reading the labels of",
+                                .part = PARQUET_KEYS,
+                                .visit = collect_label,
+                                .context = store};
+    enum error error = parquet_pass_run(&pass);
+    if (!error)
+        label_dictionary_finish(&store->labels);
+    return error;
+}
+
+static enum error new_ids(const struct parquet_store *store, int64_t **ret_ids)
+{
+    *ret_ids = NULL;
+    if (!store->columns.key_of[COLUMN_ID])
+        return OK;
+    *ret_ids = array_new((size_t)store->store.info.rows, sizeof(**ret_ids), "ids");
+    return *ret_ids ? OK : ERROR_MEMORY;
+}
+
+/* Takes `ids` over. */
+static enum error make_index(const struct parquet_store *store, int64_t *ids,
+                             struct id_index *ret_index)
+{
+    int64_t twice[2];
+    enum error error = id_index_init(ret_index, ids, store->store.info.rows, twice);
+    if (!error)
+        return OK;
+    if (error == ERROR_CONFLICT && ids)
+        error = error_set(ERROR_INPUT,
+                          "%s: the id %" PRId64 " is there twice, in the rows %" PRId64
+                          " and %" PRId64 " (counted from 0); each may come only once",
+                          store->path, ids[twice[0]], twice[0], twice[1]);
+    free(ids);
+    return error;
+}
+
+/* Does the footer leave anything to be found? */
+static bool is_doubtful(const struct parquet_columns *columns)
+{
+    for (size_t i = 0; i < columns->read_count; i++) {
+        if (!columns->read[i].is_bytes)
+            return true;
+    }
+    return false;
+}
+
+enum error parquet_store_inspect(struct parquet_store *store)
+{
+    struct inspection all = {.store = store, .is_u8 = true};
+    struct parquet_pass pass = {.store = store,
+                                .what = "looking at",
+                                .part = PARQUET_DOUBTFUL,
+                                .element = store->columns.element,
+                                .visit = inspect_row,
+                                .context = &all};
+    enum error error = new_ids(store, &all.ids);
+    if (!error && is_doubtful(&store->columns))
+        error = parquet_pass_run(&pass);
+    if (error) {
+        free(all.ids);
+        return error;
+    }
+    error = make_index(store, all.ids, &store->ids);
+    if (error)
+        return error;
+    store->store.info.element = all.is_u8 ? ELEMENT_U8 : ELEMENT_F32;
+    bool labelled = store->columns.key_of[COLUMN_LABEL] != NULL;
+    store->labels.kind = labelled ? label_kind_of(&all.kinds) : LABEL_NONE;
+    return store->labels.kind == LABEL_TEXT ? collect_labels(store) : OK;
+}
+
+static enum error keep_id(void *context, const struct store_row *row, const uint8_t *features)
+{
+    struct inspection *all = context;
+    (void)features;
+    all->ids[all->rows++] = row->id;
+    return OK;
+}
+
+enum error parquet_store_check_ids(const struct parquet_store *store)
+{
+    struct inspection all = {.rows = 0};
+    struct id_index index;
+    struct parquet_pass pass = {.store = store,
+                                .what = "reading the ids of",
+                                .part = PARQUET_IDS,
+                                .visit = keep_id,
+                                .context = &all};
+    enum error error = new_ids(store, &all.ids);
+    if (error || !all.ids)
+        return error;
+    error = parquet_pass_run(&pass);
+    if (error) {
+        free(all.ids);
+        return error;
+    }
+    error = make_index(store, all.ids, &index);
+    if (!error)
+        id_index_release(&index);
+    return error;
+}

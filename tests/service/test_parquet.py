@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT
+"""Parquet files as a store, as pyarrow writes them: the same rows as CSV of the same table, or a clear error.
+
+Arrow is pyarrow's, from PyPI, and so is the module that these tests load, however the build was configured.
+"""
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+
+import pytest
+
+from conftest import PATIENCE_S, ROOT, SEED, from_pypi, run, run_fails
+
+SOURCE = [ROOT / "loader/parquet" / name for name in ("parquet_module.cc", "parquet_module.h", "arrow_interface.h")]
+
+
+@pytest.fixture(scope="module")
+def module():
+    """The environment in which programs find the module; made once of each state of its sources."""
+    tool = from_pypi("pyarrow")
+    arrow = next(tool.glob("lib/python3*/site-packages/pyarrow"))
+    made = tool / f"module-{hashlib.sha256(b''.join(path.read_bytes() for path in SOURCE)).hexdigest()[:16]}.so"
+    if not made.exists():
+        aside = made.with_suffix(f".{os.getpid()}")
+        libraries = [*arrow.glob("libparquet.so.*00"), *arrow.glob("libarrow.so.*00")]
+        subprocess.run(["g++", "-std=c++20", "-O1", "-shared", "-fPIC", "-I", ROOT, "-isystem", arrow / "include", "-o", aside,
+                        SOURCE[0], *libraries, f"-Wl,-rpath,{arrow}"], check=True, timeout=PATIENCE_S)
+        aside.rename(made)
+    return {"TOMBOLA_PARQUET_MODULE": str(made)}
+
+
+@pytest.fixture(scope="module")
+def files(module, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parquet")
+    python = from_pypi("pyarrow") / "bin/python"
+    subprocess.run([python, ROOT / "tests/service/parquet_files.py", folder], check=True, timeout=PATIENCE_S)
+    return folder
+
+
+@pytest.fixture
+def info(module):
+    def get(uri, **more):
+        return json.loads(run("loader", "info", uri, "--json", "--verify", env=module, **more).stdout)
+    return get
+
+
+# ---- the same rows as CSV ----------------------------------------------------------------------------
+
+ROLES = "weight=w&group=g"
+
+
+def test_the_same_rows_however_they_are_written(files, info):
+    csv = info(f"csv:{files}/forms.csv?{ROLES}")
+    written = sorted(files.glob("forms*.parquet"))
+    assert len(written) == 20
+    for path in written:
+        found = info(f"parquet:{path}?{ROLES}")
+        assert {**found, "store": ""} == {**csv, "store": ""}, path.name
+
+
+def test_a_folder_and_a_pattern_of_files(files, info):
+    csv = info(f"csv:{files}/forms.csv?{ROLES}")
+    for uri in (f"parquet:{files}/parts?{ROLES}", f"parquet:{files}/parts/part-*.parquet?{ROLES}"):
+        assert {**info(uri), "store": ""} == {**csv, "store": ""}
+
+
+@pytest.mark.parametrize("name", [
+    "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "small", "decimal", "huge",
+    "short", "texts", "half", "boolean"])
+def test_each_type_is_what_csv_makes_of_it(files, info, name):
+    csv = info(files / f"type-{name}.csv")
+    assert {**info(files / f"type-{name}.parquet"), "store": ""} == {**csv, "store": ""}
+    assert csv["element"] == ("u8" if name in ("uint8", "small", "boolean") else "f32")
+
+
+def test_features_of_one_column(files, info):
+    csv = info(files / "several.csv")
+    paths = sorted(files.glob("several-*.parquet"))
+    assert len(paths) == 7
+    for path in paths:
+        binary = path.stem.endswith("binary")
+        found = info(f"parquet:{path}?element=u8" if binary else path)
+        assert (found["digest"], found["rows"], found["element"]) == (csv["digest"], 200, "u8")
+        assert found["columns"] == ([str(i) for i in range(6)] if binary else csv["columns"])
+
+
+def test_columns_are_chosen(files, info):
+    assert info(f"parquet:{files}/date.parquet?features=y")["columns"] == ["y"]
+    assert info(f"parquet:{files}/forms.parquet?label=g&features=B,a&id=")["columns"] == ["a", "b"]
+    assert info(files / "index.parquet")["columns"] == ["x"]
+    assert info(f"parquet:{files}/index.parquet?id=__index_level_0__")["id_column"] == "__index_level_0__"
+
+
+# ---- what is refused ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, query, says", [
+    ("empty", "", "has no rows"),
+    ("null-feature", "", 'row 1: column "x" is null; a number belongs there'),
+    ("null-label", "", 'row 1: column "label" is null; a label belongs there'),
+    ("null-id", "", 'row 1: column "id" is null; an id from 0'),
+    ("null-item", "", 'row 1: item 1 of column "x" is null; a number belongs there'),
+    ("null-list", "", 'row 1: column "x" is null; a list of 2 belongs there'),
+    ("null-all", "", 'column "x" holds nothing but nulls'),
+    ("null-type", "", 'column "x" holds nothing but nulls'),
+    ("nan", "", 'row 1: column "x" is nan; a number belongs there'),
+    ("too-large", "", 'row 1: column "x" is 1e+300; a number that fits 32-bit float'),
+    ("nan-label", "", 'row 1: column "label" is nan; a label belongs there'),
+    ("words", "", 'row 1: column "x" is "Rome"; a number belongs there; features=A,B,C in the URI names'),
+    ("ragged", "", 'row 1: column "x" is a list of 1 item; a list of 2 belongs there'),
+    ("twice", "", "the id 5 is there twice, in the rows 0 and 1"),
+    ("negative-id", "", 'row 1: column "id" is -1; an id from 0'),
+    ("text-id", "", 'column "id" holds texts; ids must be integers'),
+    ("negative-weight", "weight=w", 'row 1: column "w" is -1; a weight'),
+    ("date", "", 'column "x" holds dates; a feature must be a number'),
+    ("date", "label=x", 'column "x" holds dates; a label must be'),
+    ("struct", "", 'column "x" holds structs'),
+    ("nested", "", 'column "x" holds lists'),
+    ("bytes-beside", "", 'column "x" holds bytes, beside other features'),
+    ("looks-float", "", "look like 1 32-bit floats, and may be 4 integers"),
+    ("nan", "element=u8", "element= says what a column of bytes holds"),
+    ("nan", "label=y", 'label="y" names no column'),
+    ("nan", "header=no", 'unknown parameter "header"'),
+])
+def test_what_is_no_row_is_named(files, module, tmp_path, name, query, says):
+    uri = f"parquet:{files}/{name}.parquet" + (f"?{query}" if query else "")
+    run_fails("loader", "import", uri, tmp_path / "x.rows", says=[f"{name}.parquet", says], env=module)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_rows_are_skipped_where_that_is_asked(files, module, sampler):
+    uri = f"parquet:{files}/null-feature.parquet"
+    server = sampler("--store", uri, env=module)
+    pull = ["loader", "pull", "--sampler", server.url, "--store", uri, "--size", 2, "--batches", 1]
+    run_fails(*pull, says="is null", env=module)
+    assert run(*pull, "--bad-rows", "skip", "--index", 0, env=module).stdout.splitlines()[1:] == ["0,0,1"]
+
+
+# ---- imported, sampled and trained on ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", ["x.rows", "x.sqlite"])
+def test_import(files, module, info, tmp_path, made):
+    run("loader", "import", f"parquet:{files}/forms.parquet?{ROLES}", tmp_path / made, env=module)
+    assert info(tmp_path / made)["digest"] == info(f"csv:{files}/forms.csv?{ROLES}")["digest"]
+
+
+@pytest.mark.parametrize("cache", [0, 10**8])
+def test_batches_are_those_of_csv(files, module, sampler, cache):
+    """Rows at random, over many row groups."""
+    uri, csv = f"parquet:{files}/forms-zstd-2.0.parquet?features=a,b,c", f"csv:{files}/forms.csv?features=a,b,c"
+    server = sampler("--store", uri, "--seed", SEED, env=module)
+    pull = ["loader", "pull", "--sampler", server.url, "--size", 40, "--index", 0, "--batches", 12, "--cache-bytes", cache]
+    assert run(*pull, "--store", uri, env=module).stdout == run(*pull, "--store", csv).stdout
+
+
+def test_a_frame_of_keys_is_that_of_csv(files, module, tmp_path):
+    for kind in ("parquet", "csv"):
+        run("sampler", "build", "--store", f"{kind}:{files}/forms.{kind}?{ROLES}", "--out", tmp_path / kind, env=module)
+    assert (tmp_path / "parquet").read_bytes() == (tmp_path / "csv").read_bytes()
+
+
+# ---- damage ------------------------------------------------------------------------------------------
+
+
+def outcome(path, module):
+    """The digest, or None where it is refused."""
+    done = run("loader", "info", path, "--json", "--verify", env=module, status=None)
+    if done.returncode == 0:
+        return json.loads(done.stdout)["digest"]
+    assert done.returncode == 2 and str(path) in done.stderr, done.stderr
+    return None
+
+
+def test_a_file_that_was_cut_is_refused(files, module, tmp_path):
+    content = (files / "forms-snappy-1.0.parquet").read_bytes()
+    for length in [0, 3, 4, 11, *random.Random(SEED).sample(range(len(content)), 12), len(content) - 1]:
+        path = tmp_path / "cut.parquet"
+        path.write_bytes(content[:length])
+        assert outcome(path, module) is None, length
+
+
+def test_flipped_bytes_never_give_other_rows(files, module, info, tmp_path):
+    """With checksums of pages; behind the last page is the footer, of which a byte may be a name's."""
+    content = (files / "forms-zstd-2.0.parquet").read_bytes()
+    right = info(files / "forms-zstd-2.0.parquet")["digest"]
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    dice = random.Random(SEED)
+    refused = 0
+    for _ in range(20):
+        at = dice.randrange(4, footer)
+        path = tmp_path / "flipped.parquet"
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1 << dice.randrange(8)]) + content[at + 1:])
+        found = outcome(path, module)
+        assert found in (None, right), at
+        refused += found is None
+    assert refused > 10
+    for _ in range(20):
+        at = dice.randrange(footer, len(content))
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1 << dice.randrange(8)]) + content[at + 1:])
+        outcome(path, module)
+
