@@ -2,13 +2,15 @@
 """What deploy/images gives an engine, which a script stands for here, and the SBOM; tests/images has real ones."""
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
 
-from conftest import PATIENCE_S, ROOT, environment
+from conftest import PATIENCE_S, ROOT, environment, wait_for
 
 pytestmark = pytest.mark.plain
 
@@ -18,7 +20,7 @@ IMAGES = [name for name in STAGES if name != "base" and not name.startswith("bui
 
 ENGINE = """#!/bin/bash
 case $1 in
-build) printf '%s\\n' "$@" >"$SAID"; ls -A "${@: -1}" >"$SAID.context"; [[ ! -e $SAID.fails ]] ;;
+build) printf '%s\\n' "$@" >"$SAID"; ls -A "${@: -1}" >"$SAID.context"; [[ ! -e $SAID.hangs ]] || { echo $$ >"$SAID.pid" && exec sleep 1000; }; [[ ! -e $SAID.fails ]] ;;
 *) echo sha256:0123 ;;
 esac
 """
@@ -47,9 +49,12 @@ class Project:
         when = {"GIT_COMMITTER_DATE": "2026-01-31T12:00:00Z", "GIT_AUTHOR_DATE": "2026-01-31T12:00:00Z"}
         return subprocess.run(["git", *words], cwd=self.folder, env=environment(when), capture_output=True, text=True, check=True).stdout.strip()
 
-    def images(self, *words, engine="buildah"):
-        return subprocess.run([self.folder / "deploy" / "images", "--engine", self.said.with_name(engine), *words], capture_output=True, text=True,
-                              env=environment({"SAID": str(self.said), "TMPDIR": str(self.said.parent)}), timeout=PATIENCE_S, check=False)
+    def command(self, *words, engine="buildah"):
+        return {"args": [self.folder / "deploy" / "images", "--engine", self.said.with_name(engine), *words],
+                "env": environment({"SAID": str(self.said), "TMPDIR": str(self.said.parent)})}
+
+    def images(self, *words, **more):
+        return subprocess.run(**self.command(*words, **more), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     def words(self):
         """What the engine was told, and the files that it was given."""
@@ -91,6 +96,19 @@ def test_what_fails_keeps_its_log(project):
     done = project.images("sampler")
     assert done.returncode == 1 and "the image sampler was not built" in done.stderr
     assert len(list(project.said.parent.glob("tombola-images-log.*"))) == 1 and not list(project.said.parent.glob("tombola-images.*"))
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_engine_ends_with_it(project, number, status):
+    project.said.with_name("said.hangs").touch()
+    with subprocess.Popen(**project.command("sampler")) as running:
+        pid = project.said.with_name("said.pid")
+        wait_for(lambda: pid.exists() and pid.read_text().strip(), "nothing is built")
+        running.send_signal(number)
+        assert running.wait(PATIENCE_S) == status
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert not list(project.said.parent.glob("tombola-images*"))
 
 
 @pytest.mark.parametrize("words, says", [(["base"], "no image 'base'"), (["--tag"], "wants a value"), (["--nothing"], "unknown option")])
