@@ -95,6 +95,17 @@ static enum error add_encoded(struct uri_query *query, const char *text, size_t 
     return add_owned(query, key, value);
 }
 
+enum error uri_query_add(struct uri_query *query, const char *key, const char *value)
+{
+    char *own_key = strdup(key);
+    char *own_value = strdup(value);
+    if (own_key && own_value)
+        return add_owned(query, own_key, own_value);
+    free(own_key);
+    free(own_value);
+    return error_set_memory(strlen(key) + strlen(value), "a parameter");
+}
+
 enum error uri_query_init(struct uri_query *query, const char *text)
 {
     query->count = 0;

@@ -33,6 +33,8 @@ struct uri_query {
 /* Parses `key=value&...` (without '?'; may be empty or NULL). Fails with ERROR_USAGE. */
 enum error uri_query_init(struct uri_query *query, const char *text) MUST_CHECK;
 void uri_query_release(struct uri_query *query);
+/* One more, as it stands. */
+enum error uri_query_add(struct uri_query *query, const char *key, const char *value) MUST_CHECK;
 
 /* The value of `key`, or NULL; borrowed until uri_query_release(). Marks the key as known; `key`
  * itself is kept for the message of uri_query_finish() and must live until then (a literal). */

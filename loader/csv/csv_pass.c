@@ -7,15 +7,14 @@
 
 #include "common/array.h"
 #include "common/clock.h"
-#include "common/log.h"
 #include "common/machine.h"
 #include "common/stop.h"
 #include "common/thread.h"
+#include "loader/store/progress.h"
 
 #define THREADS_LIMIT 8
 #define SLOTS_LIMIT (THREADS_LIMIT + 2)
 #define BYTES_PER_THREAD ((uint64_t)4 << 20) /* less is not worth a thread */
-#define PROGRESS_NS INT64_C(2000000000)
 #define STOP_CHECK_MS 200
 
 enum slot_state { SLOT_FREE, SLOT_WORKING, SLOT_READY };
@@ -152,16 +151,13 @@ static void *worker(void *argument)
 
 /* ---- taking ------------------------------------------------------------- */
 
-static void show_progress(const struct run *run, const struct csv_block *block, int64_t *next_ns)
+static void show_progress(const struct run *run, const struct csv_block *block,
+                          struct progress *progress)
 {
-    if (run->pass->quiet || clock_now_ns() < *next_ns)
-        return;
-    *next_ns = clock_now_ns() + PROGRESS_NS;
     const struct text_source *text = &run->source->text;
-    double size = (double)text->identity.size_bytes;
-    double done = (double)text_source_done(text, block->offset + block->length);
-    log_info("%s %s: %.0f of %.0f MB (%.0f %%)", run->pass->what, text->path, done / 1e6,
-             size / 1e6, 100 * done / size);
+    if (!run->pass->quiet)
+        progress_show(progress, text_source_done(text, block->offset + block->length),
+                      text->identity.size_bytes);
 }
 
 static struct slot *find_ready(struct run *run, uint64_t number)
@@ -223,7 +219,7 @@ static void free_slot(struct run *run, struct slot *slot)
 
 static enum error take_in_order(struct run *run, struct text_file *file)
 {
-    int64_t progress_ns = clock_now_ns() + PROGRESS_NS;
+    struct progress progress = progress_of_bytes(run->pass->what, run->source->text.path);
     const struct csv_pass *pass = run->pass;
     enum error error = OK;
     for (uint64_t number = 0; !error && !is_behind_end(run, number); number++) {
@@ -232,7 +228,7 @@ static enum error take_in_order(struct run *run, struct text_file *file)
         if (!error && slot)
             error = pass->take(pass->context, slot->result, &slot->block);
         if (!error && slot)
-            show_progress(run, &slot->block, &progress_ns);
+            show_progress(run, &slot->block, &progress);
         if (slot)
             free_slot(run, slot);
     }

@@ -5,7 +5,6 @@
  */
 #include "loader/csv/csv_row.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,12 +35,6 @@ void csv_decoder_release(struct csv_decoder *decoder)
 }
 
 #define NEAR_BYTES 16 /* a loop finds what is nearer before memchr() begins */
-
-/* Rows may begin at any byte. */
-static void store_float(void *features, size_t feature, float value)
-{
-    memcpy((uint8_t *)features + feature * sizeof(value), &value, sizeof(value));
-}
 
 /* ---- quick path --------------------------------------------------------- */
 
@@ -165,8 +158,10 @@ static size_t quick_floats(const struct quick *quick, const char **at, size_t co
 {
     uint8_t *bytes = quick->decoder->bytes;
     size_t integers = csv_bytes_decode(at, count, delimiter, bytes);
-    for (size_t i = 0; i < integers; i++)
-        store_float(quick->features, i, bytes[i]);
+    for (size_t i = 0; i < integers; i++) { /* rows may begin at any byte */
+        float value = bytes[i];
+        memcpy(quick->features + i * sizeof(value), &value, sizeof(value));
+    }
     if (integers == count)
         return count;
     return integers + csv_floats_decode(at, count - integers, delimiter,
@@ -338,19 +333,12 @@ static void take_feature(const struct csv_decoder *decoder, size_t column, enum 
     double value;
     if (row->status != ROW_OK)
         return;
-    bool number = text_parse_real(field->data, field->length, &value);
-    if (!number || !isfinite((float)value)) {
-        row->status = ROW_BAD;
-        number = text_is_real(field->data, field->length);
-        refuse_field(decoder, column, feature_wanted(number));
+    if (text_parse_real(field->data, field->length, &value) && feature_fits(value)) {
+        feature_store(value, element, features, feature, &row->is_u8);
         return;
     }
-    if (!(value >= 0 && value <= 255 && value == (double)(int)value))
-        row->is_u8 = false;
-    if (element == ELEMENT_F32)
-        store_float(features, feature, (float)value);
-    else if (row->is_u8)
-        ((uint8_t *)features)[feature] = (uint8_t)value;
+    row->status = ROW_BAD;
+    refuse_field(decoder, column, feature_wanted(text_is_real(field->data, field->length)));
 }
 
 static enum error decode_slowly(struct csv_decoder *decoder, char *record, size_t length,

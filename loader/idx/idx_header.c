@@ -81,6 +81,7 @@ enum error idx_header_parse(const uint8_t *bytes, size_t length, uint64_t file_b
                          " rows of %zu values)",
                          path, file_bytes, is_over ? "more than " : "",
                          is_over ? UINT64_MAX : total, header.rows, header.values);
+    header.row_bytes = header.values * header.value_bytes;
     *ret_header = header;
     return OK;
 }

@@ -30,7 +30,8 @@ struct idx_header {
     size_t dimensions;  /* D, 1 to IDX_DIMENSIONS_LIMIT */
     int64_t rows;       /* at least 1 */
     size_t values;      /* of a row, at least 1: the product of the other dimensions */
-    size_t bytes;       /* of the header */
+    size_t row_bytes;
+    size_t bytes; /* of the header */
 };
 
 /* `bytes`: the file's first ones, IDX_HEADER_BYTES_LIMIT or all; `file_bytes`: its length.

@@ -9,8 +9,8 @@
 
 #include "common/array.h"
 #include "loader/store/store_kinds.h"
+#include "loader/store/strided_reader.h"
 
-#define PIECE_VALUES 65536
 #define FEATURES_LIMIT ((size_t)1 << 24)
 #define IMAGES "-images-idx3-"
 #define LABELS "-labels-idx1-"
@@ -62,6 +62,25 @@ static enum error check_labels(const struct idx_store *store, const struct idx_h
     return OK;
 }
 
+static enum error copy_labels(struct idx_store *store, const struct idx_header *header,
+                              struct source_file *file)
+{
+    struct strided_rows rows;
+    const uint8_t *record = NULL;
+    store->labels = array_new((size_t)header->rows, sizeof(*store->labels), "labels");
+    if (!store->labels)
+        return ERROR_MEMORY;
+    enum error error =
+        strided_rows_init(&rows, file, header->bytes, header->row_bytes, header->rows);
+    for (int64_t row = 0; row < header->rows && !error; row++) {
+        error = strided_rows_next(&rows, row, &record);
+        if (!error)
+            store->labels[row] = (int32_t)idx_value(header->type, record);
+    }
+    strided_rows_release(&rows);
+    return error;
+}
+
 static enum error read_labels(struct idx_store *store, const char *path)
 {
     struct source_file file;
@@ -72,19 +91,8 @@ static enum error read_labels(struct idx_store *store, const char *path)
     error = read_header(&file, &header);
     if (!error)
         error = check_labels(store, &header, path);
-    size_t rows = error ? 0 : (size_t)header.rows;
-    uint8_t *piece = array_new(PIECE_VALUES, sizeof(uint32_t), "labels of an IDX file");
-    store->labels = array_new(rows, sizeof(*store->labels), "labels of an IDX file");
-    if (!error && (!piece || !store->labels))
-        error = ERROR_MEMORY;
-    for (size_t at = 0; at < rows && !error; at += PIECE_VALUES) {
-        size_t some = rows - at < PIECE_VALUES ? rows - at : PIECE_VALUES;
-        error = source_file_read(&file, piece, some * header.value_bytes,
-                                 header.bytes + at * header.value_bytes);
-        for (size_t i = 0; i < some && !error; i++)
-            store->labels[at + i] = (int32_t)idx_value(header.type, piece + i * header.value_bytes);
-    }
-    free(piece);
+    if (!error)
+        error = copy_labels(store, &header, &file);
     source_file_close(&file);
     return error;
 }
@@ -106,21 +114,24 @@ static enum error open_labels(struct idx_store *store, const char *labels)
 /* Are all values integers from 0 to 255? Which rows have one that is no number? */
 static enum error look_through(struct idx_store *store, struct source_file *file)
 {
-    size_t bytes = store->header.values * store->header.value_bytes;
-    uint8_t *row = array_new(bytes, 1, "a row of an IDX file");
-    float *features = array_new(store->header.values, sizeof(*features), "a row of an IDX file");
-    enum error error = row && features ? OK : ERROR_MEMORY;
-    bool all_u8 = true;
-    for (int64_t i = 0; i < store->header.rows && !error; i++) {
-        bool is_u8;
-        error = source_file_read(file, row, bytes, store->header.bytes + (uint64_t)i * bytes);
+    const struct idx_header *header = &store->header;
+    struct strided_rows rows;
+    const uint8_t *record = NULL;
+    bool all_u8 = true, is_u8;
+    float *features = array_new(header->values, sizeof(*features), "a row of an IDX file");
+    enum error error =
+        strided_rows_init(&rows, file, header->bytes, header->row_bytes, header->rows);
+    if (!features)
+        error = ERROR_MEMORY;
+    for (int64_t i = 0; i < header->rows && !error; i++) {
+        error = strided_rows_next(&rows, i, &record);
         if (error)
             break;
-        if (idx_row_decode(store, i, row, ELEMENT_F32, features, &is_u8) == ROW_BAD)
+        if (idx_row_decode(store, i, record, ELEMENT_F32, features, &is_u8) == ROW_BAD)
             error = store_add_bad_row(&store->store.info, &store->first_bad);
         all_u8 = all_u8 && is_u8;
     }
-    free(row);
+    strided_rows_release(&rows);
     free(features);
     store->store.info.element = all_u8 ? ELEMENT_U8 : ELEMENT_F32;
     store->store.info.first_bad_row = store->first_bad;
@@ -216,7 +227,7 @@ const struct store_ops store_idx_ops = {
     .close = idx_store_close,
     .scan = idx_store_scan,
     .reader_open = idx_reader_open,
-    .reader_close = idx_reader_close,
-    .fetch = idx_reader_fetch,
+    .reader_close = strided_reader_close,
+    .fetch = strided_reader_fetch,
     .locate = idx_row_locate,
 };

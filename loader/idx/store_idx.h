@@ -25,10 +25,6 @@ struct idx_store {
 enum error idx_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                           void *context) MUST_CHECK;
 enum error idx_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
-void idx_reader_close(struct reader *reader);
-enum error idx_reader_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
-                            size_t stride_bytes, double *labels,
-                            enum row_status *status) MUST_CHECK;
 /* A row's features out of its bytes in the file, as u8 if `element` is that. ROW_BAD: one is no
  * number that fits, and error_message() says which. *ret_is_u8: all are integers from 0 to 255. */
 enum row_status idx_row_decode(const struct idx_store *store, int64_t row, const uint8_t *bytes,

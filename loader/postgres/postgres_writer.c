@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/postgres/postgres_writer.h"
-
+/*
+ * A table on a PostgreSQL server, made within one transaction: nobody sees it before it is
+ * published, and whatever fails before, nothing of it is left. Rows go by COPY in binary form, in
+ * bounded memory.
+ *
+ * The table: id bigint PRIMARY KEY, label (bigint, or text) where there are labels, weight double
+ * precision and "group" text where the source named them, features bytea (F bytes, or F
+ * little-endian 32-bit floats); its comment is postgres_facts.h's.
+ */
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <stdio.h>
@@ -9,11 +16,11 @@
 #include <unistd.h>
 
 #include "common/array.h"
-#include "common/stop.h"
 #include "common/text.h"
 #include "loader/postgres/postgres_connection.h"
 #include "loader/postgres/postgres_facts.h"
-#include "loader/store/content_digest.h"
+#include "loader/store/store_kinds.h"
+#include "loader/store/store_writer.h"
 
 #define PIECE_BYTES ((size_t)256 << 10)     /* is sent when it is full */
 #define PIECE_LIMIT_BYTES ((size_t)1 << 30) /* PostgreSQL takes no longer values */
@@ -21,6 +28,7 @@
 #define ROW_IN_PAGE_BYTES 7000 /* longer values are kept beside the row, uncompressed */
 
 struct postgres_writer {
+    struct store_writer writer; /* first */
     struct postgres_place place;
     char *shown;    /* owned; "postgresql://..." */
     char *name;     /* owned; quoted, with its schema */
@@ -28,12 +36,7 @@ struct postgres_writer {
     char *relation; /* owned; the last part of `name` */
     bool replace;
     PGconn *connection;
-    const struct store_info *info;
     struct buffer piece;
-    struct content_digest digest;
-    char digest_text[CONTENT_DIGEST_TEXT_BYTES];
-    int64_t rows;
-    uint64_t bytes;
 };
 
 static enum error run_sql(struct postgres_writer *writer, struct buffer *sql, int wanted)
@@ -114,15 +117,29 @@ static enum error check_absent(struct postgres_writer *writer)
     return error;
 }
 
-enum error postgres_writer_open(struct uri *uri, const char *table, bool replace,
-                                struct postgres_writer **ret_writer)
+static void postgres_writer_close(struct store_writer *base)
+{
+    struct postgres_writer *writer = (struct postgres_writer *)base;
+    PQfinish(writer->connection);
+    postgres_place_release(&writer->place);
+    buffer_release(&writer->piece);
+    free(writer->shown);
+    free(writer->name);
+    free(writer->aside);
+    free(writer->relation);
+    free(writer);
+}
+
+/* `table`: NAME or SCHEMA.NAME. */
+static enum error postgres_writer_open(struct uri *uri, const char *table, bool replace,
+                                       struct store_writer **ret_writer)
 {
     struct postgres_writer *writer = array_new(1, sizeof(*writer), "writing a PostgreSQL table");
     if (!writer)
         return ERROR_MEMORY;
+    writer->writer.table = table;
     writer->replace = replace;
     writer->piece = (struct buffer)BUFFER_INIT(PIECE_LIMIT_BYTES);
-    content_digest_init(&writer->digest);
     enum error error = postgres_place_init(&writer->place, uri);
     if (!error)
         error = uri_query_finish(&uri->query);
@@ -135,26 +152,12 @@ enum error postgres_writer_open(struct uri *uri, const char *table, bool replace
     if (!error && !replace)
         error = check_absent(writer);
     if (error) {
-        postgres_writer_close(writer);
+        postgres_writer_close(&writer->writer);
         return error;
     }
-    *ret_writer = writer;
+    writer->writer.place = writer->shown;
+    *ret_writer = &writer->writer;
     return OK;
-}
-
-void postgres_writer_close(struct postgres_writer *writer)
-{
-    if (!writer)
-        return;
-    PQfinish(writer->connection);
-    postgres_place_release(&writer->place);
-    content_digest_release(&writer->digest);
-    buffer_release(&writer->piece);
-    free(writer->shown);
-    free(writer->name);
-    free(writer->aside);
-    free(writer->relation);
-    free(writer);
 }
 
 /* ---- rows --------------------------------------------------------------- */
@@ -202,7 +205,7 @@ static enum error send_piece(struct postgres_writer *writer)
     struct buffer *piece = &writer->piece;
     if (piece->error || piece->length > INT32_MAX)
         return error_set_memory(piece->length, "rows on their way to a server");
-    writer->bytes += piece->length;
+    writer->writer.bytes += piece->length;
     enum error error =
         postgres_copy_in(&writer->place, writer->connection, piece->data, piece->length);
     buffer_clear(piece);
@@ -212,12 +215,13 @@ static enum error send_piece(struct postgres_writer *writer)
 static const char begin_sql[] = "BEGIN; SET LOCAL synchronous_commit = on; "
                                 "CREATE TABLE %s (id bigint NOT NULL%s%s%s%s)";
 
-enum error postgres_writer_begin(struct postgres_writer *writer, const struct store_info *info)
+static enum error postgres_writer_begin(struct store_writer *base)
 {
     static const uint8_t head[19] = "PGCOPY\n\377\r\n"; /* no flags, nothing behind them */
+    struct postgres_writer *writer = (struct postgres_writer *)base;
+    const struct store_info *info = base->info;
     struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
     const char *label = info->label_kind == LABEL_INTEGER ? "bigint" : "text";
-    writer->info = info;
     buffer_print(&sql, begin_sql, writer->aside, has_label(info) ? ", label " : "",
                  has_label(info) ? label : "",
                  info->weight_column ? ", weight double precision NOT NULL" : "",
@@ -240,20 +244,20 @@ enum error postgres_writer_begin(struct postgres_writer *writer, const struct st
 static enum error add_label(struct postgres_writer *writer, const struct text *label, int64_t id)
 {
     int64_t number = 0;
-    if (writer->info->label_kind != LABEL_INTEGER)
+    if (writer->writer.info->label_kind != LABEL_INTEGER)
         add_bytes(&writer->piece, label->data, label->length);
     else if (text_parse_integer(label->data, label->length, INT64_MIN, INT64_MAX, &number))
         add_integer(&writer->piece, number);
     else
         return error_set(ERROR_INPUT, "%s, id %" PRId64 ": the label %.*s fits no bigint",
-                         writer->info->uri, id, (int)(label->length < 40 ? label->length : 40),
-                         label->data);
+                         writer->writer.info->uri, id,
+                         (int)(label->length < 40 ? label->length : 40), label->data);
     return OK;
 }
 
 static enum error add_row(struct postgres_writer *writer, const struct store_block *block, size_t i)
 {
-    const struct store_info *info = writer->info;
+    const struct store_info *info = writer->writer.info;
     struct buffer *piece = &writer->piece;
     size_t bytes = row_bytes(info);
     enum error error = OK;
@@ -272,15 +276,15 @@ static enum error add_row(struct postgres_writer *writer, const struct store_blo
     return error;
 }
 
-enum error postgres_writer_add(struct postgres_writer *writer, const struct store_block *block)
+static enum error postgres_writer_add(struct store_writer *base, const struct store_block *block)
 {
-    enum error error = content_digest_add(&writer->digest, writer->info, block);
+    struct postgres_writer *writer = (struct postgres_writer *)base;
+    enum error error = OK;
     for (size_t i = 0; i < block->rows && !error; i++) {
         error = add_row(writer, block, i);
         if (!error && writer->piece.length >= PIECE_BYTES)
             error = send_piece(writer);
     }
-    writer->rows += (int64_t)block->rows;
     return error;
 }
 
@@ -293,9 +297,9 @@ static enum error end_copy(struct postgres_writer *writer)
     int64_t rows = -1;
     if (!error)
         error = postgres_copy_end(&writer->place, writer->connection, &rows);
-    if (!error && rows != writer->rows)
+    if (!error && rows != writer->writer.rows)
         error = error_set(ERROR_NETWORK, "%s took %" PRId64 " rows of %" PRId64, writer->shown,
-                          rows, writer->rows);
+                          rows, writer->writer.rows);
     return error;
 }
 
@@ -303,7 +307,8 @@ static enum error end_copy(struct postgres_writer *writer)
 static enum error complete(struct postgres_writer *writer)
 {
     struct buffer facts = BUFFER_INIT(SQL_LIMIT_BYTES), sql = BUFFER_INIT(SQL_LIMIT_BYTES);
-    enum error error = postgres_facts_write(writer->info, writer->digest_text, &facts);
+    enum error error =
+        postgres_facts_write(writer->writer.info, writer->writer.digest_text, &facts);
     char *comment = error ? NULL : PQescapeLiteral(writer->connection, facts.data, facts.length);
     if (!error && !comment)
         error = error_set_memory(facts.length, "a table's comment");
@@ -322,37 +327,30 @@ static enum error complete(struct postgres_writer *writer)
     return error;
 }
 
-enum error postgres_writer_commit(struct postgres_writer *writer)
+static enum error postgres_writer_finish(struct store_writer *base, const char **ret_path)
 {
-    if (writer->rows != writer->info->rows)
-        return error_set(ERROR_INPUT, "%s gave %" PRId64 " %s, and announced %" PRId64,
-                         writer->info->uri, writer->rows, text_plural(writer->rows, "row", "rows"),
-                         writer->info->rows);
-    content_digest_text(&writer->digest, writer->digest_text);
+    struct postgres_writer *writer = (struct postgres_writer *)base;
     enum error error = end_copy(writer);
-    if (!error)
-        error = complete(writer);
-    if (!error && stop_requested())
-        error = error_set(ERROR_CANCELLED, "stopped before %s was complete", writer->shown);
-    if (error)
-        return error;
-    error = postgres_run(&writer->place, writer->connection, "COMMIT", PGRES_COMMAND_OK, NULL);
+    (void)ret_path;
+    return error ? error : complete(writer);
+}
+
+static enum error postgres_writer_publish(struct store_writer *base)
+{
+    struct postgres_writer *writer = (struct postgres_writer *)base;
+    enum error error =
+        postgres_run(&writer->place, writer->connection, "COMMIT", PGRES_COMMAND_OK, NULL);
     if (error == ERROR_NETWORK || error == ERROR_TIMEOUT || error == ERROR_CANCELLED)
         error = error_prefix(error, "the table %s may be there or not: ", writer->name);
     return error;
 }
 
-const char *postgres_writer_place(const struct postgres_writer *writer)
-{
-    return writer->shown;
-}
-
-uint64_t postgres_writer_bytes(const struct postgres_writer *writer)
-{
-    return writer->bytes;
-}
-
-const char *postgres_writer_digest(const struct postgres_writer *writer)
-{
-    return writer->digest_text;
-}
+const struct store_writer_ops store_writer_postgres_ops = {.store = &store_postgres_ops,
+                                                           .is_server = true,
+                                                           .has_table = true,
+                                                           .open = postgres_writer_open,
+                                                           .begin = postgres_writer_begin,
+                                                           .add = postgres_writer_add,
+                                                           .finish = postgres_writer_finish,
+                                                           .publish = postgres_writer_publish,
+                                                           .close = postgres_writer_close};

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys, rows and texts grow side by side, each from an offset that is known in advance. The header
- * is written last: what a killed import leaves has no magic in front.
+ * Everything goes into a temporary file beside the final name, which is synced and renamed in the
+ * end. Keys, rows and texts grow side by side, each from an offset that is known in advance. The
+ * header is written last: what a killed import leaves has no magic in front.
  */
-#include "loader/rows/rows_writer.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,10 +13,10 @@
 #include "common/array.h"
 #include "common/crc32c.h"
 #include "common/file.h"
-#include "common/stop.h"
 #include "loader/rows/rows_file.h"
 #include "loader/rows/rows_keys.h"
-#include "loader/store/content_digest.h"
+#include "loader/store/store_kinds.h"
+#include "loader/store/store_writer.h"
 
 #define PENDING_BYTES ((size_t)1 << 20)       /* of a part, before it is written */
 #define TEXTS_LIMIT_BYTES ((size_t)1 << 30)   /* of a row, and of what is pending */
@@ -30,8 +29,8 @@ struct part {
 };
 
 struct rows_writer {
-    char *path; /* owned */
-    const struct store_info *info;
+    struct store_writer writer; /* first */
+    char *path;                 /* owned; what a symbolic link leads to */
     struct file_writer *file;
     struct rows_header header;
     struct part keys, rows, texts;
@@ -39,28 +38,30 @@ struct rows_writer {
     int64_t count; /* rows so far */
     int64_t last_id;
     bool ascending, consecutive;
-    struct content_digest digest;
-    char digest_text[CONTENT_DIGEST_TEXT_BYTES];
 };
 
 /* ---- what is there ------------------------------------------------------ */
 
-enum error rows_writer_may_write(const char *path, bool *ret_may)
+/* ERROR_CONFLICT unless there is nothing, an empty file, or a sound row file, or `replace`. */
+static enum error check_place(const char *path, bool replace)
 {
     struct stat status;
     struct source_file file;
     struct rows_header header;
-    *ret_may = true;
     if (stat(path, &status))
         return errno == ENOENT ? OK : error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
     if (S_ISDIR(status.st_mode))
         return error_set(ERROR_USAGE, "%s is a folder; import writes a file", path);
-    if (S_ISREG(status.st_mode) && status.st_size == 0)
+    if (replace || (S_ISREG(status.st_mode) && status.st_size == 0))
         return OK;
     enum error error = rows_file_open(&file, path, &header);
-    *ret_may = !error;
     if (error)
-        return error == ERROR_INPUT ? OK : error;
+        return error != ERROR_INPUT
+                   ? error
+                   : error_set(ERROR_CONFLICT,
+                               "%s exists, and is not a whole row file, which import would have "
+                               "made; name another one, or replace it with --force",
+                               path);
     rows_header_release(&header);
     source_file_close(&file);
     return OK;
@@ -73,42 +74,47 @@ static struct part part_at(uint64_t offset, size_t record_bytes)
     return (struct part){.at = offset, .pending = BUFFER_INIT(PENDING_BYTES + record_bytes + 1)};
 }
 
-enum error rows_writer_open(const char *path, const struct store_info *info,
-                            struct rows_writer **ret_writer)
+static void rows_writer_close(struct store_writer *base)
 {
-    struct rows_writer *writer = array_new(1, sizeof(*writer), "writing a row file");
-    if (!writer)
-        return ERROR_MEMORY;
-    content_digest_init(&writer->digest);
-    writer->info = info;
-    writer->ascending = writer->consecutive = true;
-    writer->path = file_real_path(path);
-    enum error error = writer->path ? rows_header_init(&writer->header, info) : ERROR_MEMORY;
-    if (!error) {
-        const struct rows_head *head = &writer->header.head;
-        writer->keys = part_at(head->head_bytes, head->key_bytes);
-        writer->rows = part_at(head->rows_at, (size_t)head->row_bytes);
-        writer->texts = part_at(head->texts_at, TEXTS_LIMIT_BYTES);
-        error = file_writer_open(writer->path, &writer->file);
-    }
-    if (error)
-        rows_writer_close(writer);
-    else
-        *ret_writer = writer;
-    return error;
-}
-
-void rows_writer_close(struct rows_writer *writer)
-{
-    if (!writer)
-        return;
+    struct rows_writer *writer = (struct rows_writer *)base;
     file_writer_close(writer->file);
-    content_digest_release(&writer->digest);
     buffer_release(&writer->keys.pending);
     buffer_release(&writer->rows.pending);
     buffer_release(&writer->texts.pending);
     free(writer->path);
     free(writer);
+}
+
+static enum error rows_writer_open(struct uri *uri, const char *table, bool replace,
+                                   struct store_writer **ret_writer)
+{
+    enum error error = check_place(uri->path, replace);
+    struct rows_writer *writer = error ? NULL : array_new(1, sizeof(*writer), "writing a row file");
+    (void)table;
+    if (!writer)
+        return error ? error : ERROR_MEMORY;
+    writer->writer.place = uri->path;
+    writer->ascending = writer->consecutive = true;
+    writer->path = file_real_path(uri->path);
+    if (!writer->path) {
+        rows_writer_close(&writer->writer);
+        return ERROR_MEMORY;
+    }
+    *ret_writer = &writer->writer;
+    return OK;
+}
+
+static enum error rows_writer_begin(struct store_writer *base)
+{
+    struct rows_writer *writer = (struct rows_writer *)base;
+    const struct rows_head *head = &writer->header.head;
+    enum error error = rows_header_init(&writer->header, base->info);
+    if (error)
+        return error;
+    writer->keys = part_at(head->head_bytes, head->key_bytes);
+    writer->rows = part_at(head->rows_at, (size_t)head->row_bytes);
+    writer->texts = part_at(head->texts_at, TEXTS_LIMIT_BYTES);
+    return file_writer_open(writer->path, &writer->file);
 }
 
 /* ---- rows --------------------------------------------------------------- */
@@ -142,7 +148,7 @@ static enum error add_texts(struct rows_writer *writer, const struct store_block
                             struct rows_key_texts *ret_texts)
 {
     static const struct text nothing = {.data = "", .length = 0};
-    bool real = writer->info->label_kind == LABEL_REAL;
+    bool real = writer->writer.info->label_kind == LABEL_REAL;
     const struct text *label = real ? &block->labels[i] : &nothing;
     const struct text *group = block->groups ? &block->groups[i] : &nothing;
     struct part *part = &writer->texts;
@@ -171,11 +177,11 @@ static enum error note_id(struct rows_writer *writer, int64_t id)
     if (id - writer->header.head.first_id != writer->count)
         writer->consecutive = false;
     writer->last_id = id;
-    if (!writer->info->id_column && id != writer->count)
+    if (!writer->writer.info->id_column && id != writer->count)
         return error_set(ERROR_INPUT,
                          "%s gave the id %" PRId64 " to row %" PRId64
                          ", and has no column of ids: row numbers were expected",
-                         writer->info->uri, id, writer->count);
+                         writer->writer.info->uri, id, writer->count);
     return OK;
 }
 
@@ -206,19 +212,11 @@ static enum error add_row(struct rows_writer *writer, const struct store_block *
     return OK;
 }
 
-static enum error refuse_count(const struct rows_writer *writer, int64_t rows)
+static enum error rows_writer_add(struct store_writer *base, const struct store_block *block)
 {
-    return error_set(ERROR_INPUT, "%s gave %" PRId64 " %s, and announced %" PRId64,
-                     writer->info->uri, rows, text_plural(rows, "row", "rows"), writer->info->rows);
-}
-
-enum error rows_writer_add(struct rows_writer *writer, const struct store_block *block)
-{
-    size_t row_bytes = writer->info->features * element_bytes(writer->info->element);
-    int64_t rows = writer->count + (int64_t)block->rows;
-    if (rows > writer->info->rows) /* its place is another's */
-        return refuse_count(writer, rows);
-    enum error error = content_digest_add(&writer->digest, writer->info, block);
+    struct rows_writer *writer = (struct rows_writer *)base;
+    size_t row_bytes = base->info->features * element_bytes(base->info->element);
+    enum error error = OK;
     for (size_t i = 0; i < block->rows && !error; i++)
         error = add_row(writer, block, i, row_bytes);
     return error;
@@ -233,8 +231,7 @@ static enum error write_header(struct rows_writer *writer)
     head->file_bytes = head->texts_at + writer->texts_end;
     if (writer->consecutive)
         head->flags |= ROWS_CONSECUTIVE;
-    content_digest_text(&writer->digest, writer->digest_text);
-    memcpy(head->digest, writer->digest_text, sizeof(head->digest));
+    memcpy(head->digest, writer->writer.digest_text, sizeof(head->digest));
     enum error error = rows_header_write(&writer->header, &bytes);
     if (!error)
         error = file_writer_add_at(writer->file, bytes.data, bytes.length, 0);
@@ -252,17 +249,16 @@ static enum error check_ids(const struct rows_writer *writer)
     enum error error = source_file_open(&file, file_writer_temporary_path(writer->file), NULL);
     if (error)
         return error;
-    error = rows_keys_index(&writer->header, &file, writer->info->uri, &index);
+    error = rows_keys_index(&writer->header, &file, writer->writer.info->uri, &index);
     if (!error)
         id_index_release(&index);
     source_file_close(&file);
     return error;
 }
 
-enum error rows_writer_commit(struct rows_writer *writer)
+static enum error rows_writer_finish(struct store_writer *base, const char **ret_path)
 {
-    if (writer->count != writer->info->rows)
-        return refuse_count(writer, writer->count);
+    struct rows_writer *writer = (struct rows_writer *)base;
     enum error error = flush(writer, &writer->keys);
     if (!error)
         error = flush(writer, &writer->rows);
@@ -272,17 +268,20 @@ enum error rows_writer_commit(struct rows_writer *writer)
         error = write_header(writer);
     if (!error)
         error = check_ids(writer);
-    if (!error && stop_requested())
-        error = error_set(ERROR_CANCELLED, "stopped before %s was complete", writer->path);
-    return error ? error : file_writer_commit(writer->file);
+    base->bytes = writer->header.head.file_bytes;
+    *ret_path = file_writer_temporary_path(writer->file);
+    return error;
 }
 
-uint64_t rows_writer_bytes(const struct rows_writer *writer)
+static enum error rows_writer_publish(struct store_writer *base)
 {
-    return writer->header.head.file_bytes;
+    return file_writer_commit(((struct rows_writer *)base)->file);
 }
 
-const char *rows_writer_digest(const struct rows_writer *writer)
-{
-    return writer->digest_text;
-}
+const struct store_writer_ops store_writer_rows_ops = {.store = &store_rows_ops,
+                                                       .open = rows_writer_open,
+                                                       .begin = rows_writer_begin,
+                                                       .add = rows_writer_add,
+                                                       .finish = rows_writer_finish,
+                                                       .publish = rows_writer_publish,
+                                                       .close = rows_writer_close};

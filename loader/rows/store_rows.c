@@ -10,6 +10,7 @@
 #include "loader/rows/rows_file.h"
 #include "loader/rows/rows_keys.h"
 #include "loader/store/store_kinds.h"
+#include "loader/store/strided_reader.h"
 
 static enum error rows_store_locate(struct store *base, int64_t row, char out[STORE_PLACE_BYTES])
 {
@@ -90,7 +91,7 @@ const struct store_ops store_rows_ops = {
     .close = rows_store_close,
     .scan = rows_store_scan,
     .reader_open = rows_reader_open,
-    .reader_close = rows_reader_close,
-    .fetch = rows_reader_fetch,
+    .reader_close = strided_reader_close,
+    .fetch = strided_reader_fetch,
     .locate = rows_store_locate,
 };

@@ -24,9 +24,5 @@ struct rows_store {
 enum error rows_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                            void *context) MUST_CHECK;
 enum error rows_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
-void rows_reader_close(struct reader *reader);
-enum error rows_reader_fetch(struct reader *reader, const int64_t *ids, size_t count,
-                             void *features, size_t stride_bytes, double *labels,
-                             enum row_status *status) MUST_CHECK;
 
 #endif

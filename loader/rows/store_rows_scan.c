@@ -4,45 +4,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/array.h"
 #include "loader/rows/rows_file.h"
 #include "loader/rows/rows_keys.h"
 #include "loader/rows/store_rows.h"
 #include "loader/store/scan_block.h"
-
-#define PIECE_BYTES ((size_t)1 << 20) /* one read, unless a row is longer */
+#include "loader/store/strided_rows.h"
 
 struct scan {
     const struct rows_store *store;
     struct source_file file;
     struct rows_keys keys;
+    struct strided_rows rows; /* zeroed: keys only */
     struct scan_block *block; /* owned */
-    uint8_t *piece;           /* owned; [piece_rows, row_bytes]; NULL: keys only */
-    size_t piece_rows;
 };
-
-static enum error read_piece(struct scan *scan, int64_t first)
-{
-    const struct rows_head *head = &scan->store->header.head;
-    uint64_t left = head->rows - (uint64_t)first;
-    size_t rows = left < scan->piece_rows ? (size_t)left : scan->piece_rows;
-    return source_file_read(&scan->file, scan->piece, rows * (size_t)head->row_bytes,
-                            rows_header_row_at(&scan->store->header, first));
-}
 
 /* The features go to the block's slot. */
 static enum error take_row(struct scan *scan, int64_t row, int64_t id, double *ret_label)
 {
     const struct rows_store *store = scan->store;
-    size_t at = (size_t)row % scan->piece_rows, bytes = (size_t)store->header.head.row_bytes;
     const struct store_info *info = &store->store.info;
-    enum error error = at == 0 ? read_piece(scan, row) : OK;
+    const uint8_t *record;
+    enum error error = strided_rows_next(&scan->rows, row, &record);
     if (error)
         return error;
-    const uint8_t *record = scan->piece + at * bytes;
     const char *wrong = rows_row_read(&store->header, id, record, ret_label);
     if (wrong)
-        return rows_file_refuse(&scan->file, &store->header, row, id, wrong);
+        return rows_file_refuse(store->path, &store->header, row, id, wrong);
     memcpy(scan_block_slot(scan->block), record + sizeof(struct rows_row),
            info->features * element_bytes(info->element));
     return OK;
@@ -60,7 +47,7 @@ static enum error add_row(struct scan *scan, int64_t row)
     added.weight = taken.key.weight;
     added.label = taken.label;
     added.group = taken.group;
-    if (scan->piece)
+    if (scan->rows.piece)
         error = take_row(scan, row, added.id, &label);
     return error ? error : scan_block_add(scan->block, &added, label);
 }
@@ -103,10 +90,8 @@ static enum error scan_begin(struct scan *scan, enum scan_columns columns, store
         return ERROR_MEMORY;
     if (!(columns & SCAN_FEATURES))
         return OK;
-    scan->piece_rows = PIECE_BYTES / (size_t)head->row_bytes;
-    scan->piece_rows += scan->piece_rows == 0;
-    scan->piece = array_new(scan->piece_rows, (size_t)head->row_bytes, "rows of a row file");
-    return scan->piece ? OK : ERROR_MEMORY;
+    return strided_rows_init(&scan->rows, &scan->file, head->rows_at, (size_t)head->row_bytes,
+                             (int64_t)head->rows);
 }
 
 enum error rows_store_scan(struct store *base, enum scan_columns columns, store_sink *sink,
@@ -120,7 +105,7 @@ enum error rows_store_scan(struct store *base, enum scan_columns columns, store_
     error = scan_begin(&scan, columns, sink, context);
     if (!error)
         error = scan_all(&scan, columns);
-    free(scan.piece);
+    strided_rows_release(&scan.rows);
     scan_block_free(scan.block);
     rows_keys_close(&scan.keys);
     source_file_close(&scan.file);

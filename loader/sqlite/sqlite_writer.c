@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/sqlite/sqlite_writer.h"
-
+/*
+ * Everything goes into a temporary file beside the final name, which is synced and renamed in the
+ * end. What else is in the file is copied first: all tables but the imported one stay.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,23 +20,19 @@
 #include "loader/sqlite/sqlite_facts.h"
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/sqlite/sqlite_vfs.h"
-#include "loader/store/content_digest.h"
+#include "loader/store/store_kinds.h"
+#include "loader/store/store_writer.h"
 
 #define PROGRESS_STEPS 100000 /* of SQLite's machine, some milliseconds */
 #define CHANGE_COUNTER_AT 24  /* byte of the file's header, big-endian */
 #define COPY_PAGES 1024       /* between two looks whether to stop */
 
 struct sqlite_writer {
-    char *path;  /* owned */
-    char *table; /* owned */
-    const struct store_info *info;
+    struct store_writer writer; /* first */
+    char *path;                 /* owned; what a symbolic link leads to */
     struct file_writer *file;
     sqlite3 *connection;
     sqlite3_stmt *insert;
-    struct content_digest digest;
-    char digest_text[CONTENT_DIGEST_TEXT_BYTES];
-    int64_t rows;
-    uint64_t bytes;
     uint32_t kept_changes; /* what the file counted whose other tables are kept */
 };
 
@@ -107,7 +106,9 @@ static enum error look(sqlite3 *connection, const char *path, const char *table,
     return error;
 }
 
-enum error sqlite_writer_may_write(const char *path, const char *table, bool *ret_may)
+/* Nothing, an empty file, one that import made in which there is no such table yet, or one that
+ * import made and nobody wrote to since? */
+static enum error may_write(const char *path, const char *table, bool *ret_may)
 {
     sqlite3 *connection = NULL;
     enum error error = is_free(path, ret_may);
@@ -120,11 +121,33 @@ enum error sqlite_writer_may_write(const char *path, const char *table, bool *re
     return error == ERROR_INPUT ? OK : error;
 }
 
+static enum error check_place(const char *path, const char *table)
+{
+    bool may = false;
+    enum error error = may_write(path, table, &may);
+    if (!error && !may)
+        error = error_set(ERROR_CONFLICT,
+                          "%s exists, and is not a file that import made, or its table %s is not; "
+                          "name another one, or replace it with --force",
+                          path, table);
+    return error;
+}
+
+static enum error check_table(const char *table)
+{
+    char shown[TEXT_QUOTE_BYTES];
+    if (table[0] && strncasecmp(table, "sqlite_", 7) != 0 && strcasecmp(table, "tombola") != 0 &&
+        strcasecmp(table, "tombola_labels") != 0)
+        return OK;
+    return error_set(ERROR_USAGE, "a table of rows cannot be called %s",
+                     text_quote(shown, sizeof(shown), table, strlen(table)));
+}
+
 /* ---- opening ------------------------------------------------------------ */
 
 static bool has_label(const struct sqlite_writer *writer)
 {
-    return writer->info->label_kind != LABEL_NONE;
+    return writer->writer.info->label_kind != LABEL_NONE;
 }
 
 static enum error run_format(struct sqlite_writer *writer, char *sql)
@@ -146,16 +169,16 @@ static int page_bytes(size_t row_bytes)
 static enum error drop_table(struct sqlite_writer *writer)
 {
     char kind[16] = "";
-    enum error error = find_kind(writer->connection, writer->path, writer->table, kind);
+    enum error error = find_kind(writer->connection, writer->path, writer->writer.table, kind);
     if (error || !kind[0])
         return error;
-    return run_format(writer, sqlite3_mprintf("DROP %s \"%w\"", kind, writer->table));
+    return run_format(writer, sqlite3_mprintf("DROP %s \"%w\"", kind, writer->writer.table));
 }
 
 /* Nobody else has the file, and any failure discards it: no journal, no syncs. */
 static enum error create_tables(struct sqlite_writer *writer)
 {
-    const struct store_info *info = writer->info;
+    const struct store_info *info = writer->writer.info;
     size_t row_bytes = info->features * element_bytes(info->element);
     enum error error = run_format(writer, sqlite3_mprintf("PRAGMA page_size=%d;"
                                                           "PRAGMA journal_mode=OFF;"
@@ -171,16 +194,16 @@ static enum error create_tables(struct sqlite_writer *writer)
         writer,
         sqlite3_mprintf("BEGIN; CREATE TABLE \"%w\" (id INTEGER PRIMARY KEY%s%s%s, features BLOB "
                         "NOT NULL)",
-                        writer->table, has_label(writer) ? ", label NOT NULL" : "",
+                        writer->writer.table, has_label(writer) ? ", label NOT NULL" : "",
                         info->weight_column ? ", weight REAL NOT NULL" : "",
                         info->group_column ? ", \"group\" TEXT NOT NULL" : ""));
 }
 
 static enum error prepare_insert(struct sqlite_writer *writer)
 {
-    const struct store_info *info = writer->info;
+    const struct store_info *info = writer->writer.info;
     char *sql = sqlite3_mprintf(
-        "INSERT INTO \"%w\" (id%s%s%s, features) VALUES (?1%s%s%s, ?5)", writer->table,
+        "INSERT INTO \"%w\" (id%s%s%s, features) VALUES (?1%s%s%s, ?5)", writer->writer.table,
         has_label(writer) ? ", label" : "", info->weight_column ? ", weight" : "",
         info->group_column ? ", \"group\"" : "", has_label(writer) ? ", ?2" : "",
         info->weight_column ? ", ?3" : "", info->group_column ? ", ?4" : "");
@@ -255,44 +278,11 @@ static enum error keep_others(struct sqlite_writer *writer)
     if (!error)
         error = sqlite_file_check_mode(sqlite_vfs_file(from));
     if (!error)
-        error = has_others(from, writer->path, writer->table, &others);
+        error = has_others(from, writer->path, writer->writer.table, &others);
     if (!error && others)
         error = copy_pages(writer, from);
     sqlite3_close(from);
     return error;
-}
-
-enum error sqlite_writer_open(const char *path, const char *table, const struct store_info *info,
-                              struct sqlite_writer **ret_writer)
-{
-    struct sqlite_writer *writer = array_new(1, sizeof(*writer), "writing an SQLite file");
-    if (!writer)
-        return ERROR_MEMORY;
-    content_digest_init(&writer->digest);
-    writer->info = info;
-    writer->path = file_real_path(path);
-    writer->table = strdup(table);
-    enum error error = OK;
-    if (!writer->path || !writer->table)
-        error = error_set_memory(strlen(path) + strlen(table), "names of an SQLite file");
-    if (!error)
-        error = sqlite_check_journals(writer->path);
-    if (!error)
-        error = file_writer_open(writer->path, &writer->file);
-    if (!error)
-        error = connect_writer(writer);
-    if (!error)
-        error = keep_others(writer);
-    if (!error)
-        error = create_tables(writer);
-    if (!error)
-        error = prepare_insert(writer);
-    if (error) {
-        sqlite_writer_close(writer);
-        return error;
-    }
-    *ret_writer = writer;
-    return OK;
 }
 
 static void disconnect(struct sqlite_writer *writer)
@@ -303,16 +293,49 @@ static void disconnect(struct sqlite_writer *writer)
     writer->connection = NULL;
 }
 
-void sqlite_writer_close(struct sqlite_writer *writer)
+static void sqlite_writer_close(struct store_writer *base)
 {
-    if (!writer)
-        return;
+    struct sqlite_writer *writer = (struct sqlite_writer *)base;
     disconnect(writer);
     file_writer_close(writer->file);
-    content_digest_release(&writer->digest);
     free(writer->path);
-    free(writer->table);
     free(writer);
+}
+
+static enum error sqlite_writer_open(struct uri *uri, const char *table, bool replace,
+                                     struct store_writer **ret_writer)
+{
+    enum error error = check_table(table);
+    if (!error && !replace)
+        error = check_place(uri->path, table);
+    struct sqlite_writer *writer =
+        error ? NULL : array_new(1, sizeof(*writer), "writing an SQLite file");
+    if (!writer)
+        return error ? error : ERROR_MEMORY;
+    writer->writer.place = uri->path;
+    writer->writer.table = table;
+    writer->path = file_real_path(uri->path);
+    if (!writer->path) {
+        sqlite_writer_close(&writer->writer);
+        return ERROR_MEMORY;
+    }
+    *ret_writer = &writer->writer;
+    return OK;
+}
+
+static enum error sqlite_writer_begin(struct store_writer *base)
+{
+    struct sqlite_writer *writer = (struct sqlite_writer *)base;
+    enum error error = sqlite_check_journals(writer->path);
+    if (!error)
+        error = file_writer_open(writer->path, &writer->file);
+    if (!error)
+        error = connect_writer(writer);
+    if (!error)
+        error = keep_others(writer);
+    if (!error)
+        error = create_tables(writer);
+    return error ? error : prepare_insert(writer);
 }
 
 /* ---- rows --------------------------------------------------------------- */
@@ -324,16 +347,17 @@ static void bind_text(sqlite3_stmt *statement, int at, const struct text *text)
 
 static void bind_label(struct sqlite_writer *writer, const struct store_block *block, size_t i)
 {
-    if (writer->info->label_kind == LABEL_INTEGER)
+    if (writer->writer.info->label_kind == LABEL_INTEGER)
         sqlite3_bind_int64(writer->insert, 2, (int64_t)block->label_values[i]);
-    else if (writer->info->label_kind != LABEL_NONE)
+    else if (writer->writer.info->label_kind != LABEL_NONE)
         bind_text(writer->insert, 2, &block->labels[i]);
 }
 
 static enum error refuse_row(struct sqlite_writer *writer, int result, int64_t id)
 {
     if ((result & 0xff) == SQLITE_CONSTRAINT)
-        return error_set(ERROR_INPUT, "%s: two rows have the id %" PRId64, writer->info->uri, id);
+        return error_set(ERROR_INPUT, "%s: two rows have the id %" PRId64, writer->writer.info->uri,
+                         id);
     return sqlite_refuse(writer->connection, result, writer->path, "write it");
 }
 
@@ -343,9 +367,9 @@ static enum error add_row(struct sqlite_writer *writer, const struct store_block
     const uint8_t *features = (const uint8_t *)block->features + i * row_bytes;
     sqlite3_bind_int64(writer->insert, 1, block->ids[i]);
     bind_label(writer, block, i);
-    if (writer->info->weight_column)
+    if (writer->writer.info->weight_column)
         sqlite3_bind_double(writer->insert, 3, block->weights[i]);
-    if (writer->info->group_column)
+    if (writer->writer.info->group_column)
         bind_text(writer->insert, 4, &block->groups[i]);
     if (row_bytes > 0)
         sqlite3_bind_blob64(writer->insert, 5, features, row_bytes, SQLITE_STATIC);
@@ -356,13 +380,13 @@ static enum error add_row(struct sqlite_writer *writer, const struct store_block
     return result == SQLITE_DONE ? OK : refuse_row(writer, result, block->ids[i]);
 }
 
-enum error sqlite_writer_add(struct sqlite_writer *writer, const struct store_block *block)
+static enum error sqlite_writer_add(struct store_writer *base, const struct store_block *block)
 {
-    size_t row_bytes = writer->info->features * element_bytes(writer->info->element);
-    enum error error = content_digest_add(&writer->digest, writer->info, block);
+    struct sqlite_writer *writer = (struct sqlite_writer *)base;
+    size_t row_bytes = base->info->features * element_bytes(base->info->element);
+    enum error error = OK;
     for (size_t i = 0; i < block->rows && !error; i++)
         error = add_row(writer, block, i, row_bytes);
-    writer->rows += (int64_t)block->rows;
     return error;
 }
 
@@ -371,12 +395,13 @@ enum error sqlite_writer_add(struct sqlite_writer *writer, const struct store_bl
 /* Over all but the features: SCAN_KEYS then reads 20 bytes a row instead of all. */
 static enum error create_index(struct sqlite_writer *writer)
 {
-    const struct store_info *info = writer->info;
-    return run_format(
-        writer, sqlite3_mprintf("CREATE UNIQUE INDEX \"%w_keys\" ON \"%w\" (id%s%s%s)",
-                                writer->table, writer->table, has_label(writer) ? ", label" : "",
-                                info->weight_column ? ", weight" : "",
-                                info->group_column ? ", \"group\"" : ""));
+    const struct store_info *info = writer->writer.info;
+    return run_format(writer,
+                      sqlite3_mprintf("CREATE UNIQUE INDEX \"%w_keys\" ON \"%w\" (id%s%s%s)",
+                                      writer->writer.table, writer->writer.table,
+                                      has_label(writer) ? ", label" : "",
+                                      info->weight_column ? ", weight" : "",
+                                      info->group_column ? ", \"group\"" : ""));
 }
 
 static enum error read_changes(struct sqlite_writer *writer, uint32_t *ret_changes)
@@ -401,9 +426,9 @@ static enum error write_facts(struct sqlite_writer *writer)
     if (!error)
         error = sqlite_run(writer->connection, writer->path, "BEGIN");
     if (!error) /* each transaction counts one */
-        error =
-            sqlite_facts_write(writer->table, writer->info, writer->digest_text,
-                               writer->kept_changes, changes + 1, writer->connection, writer->path);
+        error = sqlite_facts_write(writer->writer.table, writer->writer.info,
+                                   writer->writer.digest_text, writer->kept_changes, changes + 1,
+                                   writer->connection, writer->path);
     if (!error)
         error = sqlite_run(writer->connection, writer->path, "COMMIT");
     if (!error)
@@ -414,14 +439,11 @@ static enum error write_facts(struct sqlite_writer *writer)
     return error;
 }
 
-enum error sqlite_writer_commit(struct sqlite_writer *writer)
+static enum error sqlite_writer_finish(struct store_writer *base, const char **ret_path)
 {
+    struct sqlite_writer *writer = (struct sqlite_writer *)base;
+    const char *temporary = file_writer_temporary_path(writer->file);
     struct stat status;
-    if (writer->rows != writer->info->rows)
-        return error_set(ERROR_INPUT, "%s gave %" PRId64 " %s, and announced %" PRId64,
-                         writer->info->uri, writer->rows, text_plural(writer->rows, "row", "rows"),
-                         writer->info->rows);
-    content_digest_text(&writer->digest, writer->digest_text);
     enum error error = sqlite_run(writer->connection, writer->path, "COMMIT; BEGIN");
     if (!error)
         error = create_index(writer);
@@ -430,22 +452,25 @@ enum error sqlite_writer_commit(struct sqlite_writer *writer)
     if (!error)
         error = write_facts(writer);
     disconnect(writer);
-    if (!error && stat(file_writer_temporary_path(writer->file), &status))
+    if (!error && stat(temporary, &status))
         error = error_set_errno(ERROR_IO, errno, "cannot look at %s", writer->path);
-    if (!error && stop_requested())
-        error = error_set(ERROR_CANCELLED, "stopped before %s was complete", writer->path);
     if (error)
         return error;
-    writer->bytes = (uint64_t)status.st_size;
-    return file_writer_commit(writer->file);
+    base->bytes = (uint64_t)status.st_size;
+    *ret_path = temporary;
+    return OK;
 }
 
-uint64_t sqlite_writer_bytes(const struct sqlite_writer *writer)
+static enum error sqlite_writer_publish(struct store_writer *base)
 {
-    return writer->bytes;
+    return file_writer_commit(((struct sqlite_writer *)base)->file);
 }
 
-const char *sqlite_writer_digest(const struct sqlite_writer *writer)
-{
-    return writer->digest_text;
-}
+const struct store_writer_ops store_writer_sqlite_ops = {.store = &store_sqlite_ops,
+                                                         .has_table = true,
+                                                         .open = sqlite_writer_open,
+                                                         .begin = sqlite_writer_begin,
+                                                         .add = sqlite_writer_add,
+                                                         .finish = sqlite_writer_finish,
+                                                         .publish = sqlite_writer_publish,
+                                                         .close = sqlite_writer_close};

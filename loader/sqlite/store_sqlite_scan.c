@@ -6,13 +6,11 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "common/clock.h"
-#include "common/log.h"
 #include "common/stop.h"
 #include "loader/sqlite/store_sqlite.h"
+#include "loader/store/progress.h"
 #include "loader/store/scan_block.h"
 
-#define PROGRESS_NS INT64_C(2000000000)
 #define PROGRESS_ROWS 1024 /* between two looks at the clock */
 
 /* ---- a pass over all rows ----------------------------------------------- */
@@ -27,7 +25,8 @@ struct pass {
     void *features;       /* NULL: keys only */
     row_visitor *visit;
     void *context;
-    int64_t rows, last_id, last_row_number, progress_ns;
+    int64_t rows, last_id, last_row_number;
+    struct progress progress;
 };
 
 static enum error show_progress(struct pass *pass)
@@ -37,10 +36,7 @@ static enum error show_progress(struct pass *pass)
         return OK;
     if (stop_requested())
         return error_set(ERROR_CANCELLED, "stopped while %s %s", pass->what, store->path);
-    if (clock_now_ns() < pass->progress_ns)
-        return OK;
-    pass->progress_ns = clock_now_ns() + PROGRESS_NS;
-    log_info("%s %s: %lld rows", pass->what, store->path, (long long)pass->rows);
+    progress_show(&pass->progress, (uint64_t)pass->rows, (uint64_t)store->store.info.rows);
     return OK;
 }
 
@@ -108,7 +104,7 @@ static enum error pass_run(struct pass *pass, const char *sql)
     enum error error = sqlite_cursor_open(&cursor, pass->store, sql);
     if (error)
         return error;
-    pass->progress_ns = clock_now_ns() + PROGRESS_NS;
+    pass->progress = progress_of_rows(pass->what, pass->store->path);
     while (!error && row) {
         error = sqlite_cursor_step(&cursor, &row);
         if (!error && row)

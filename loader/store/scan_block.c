@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "loader/store/progress.h"
 
 #define BLOCK_ROWS 1024
 #define TEXTS_LIMIT_BYTES ((size_t)1 << 30) /* a block of longer texts is handed out early */
@@ -14,6 +15,7 @@ struct scan_block {
     enum scan_columns columns;
     store_sink *sink;
     void *context;
+    struct progress progress;
     size_t rows, row_bytes;
     int64_t first_row;
     int64_t ids[BLOCK_ROWS];
@@ -37,6 +39,7 @@ struct scan_block *scan_block_new(const struct store_info *info, enum scan_colum
     block->columns = columns;
     block->sink = sink;
     block->context = context;
+    block->progress = progress_of_rows("reading", info->uri);
     block->row_bytes = info->features * element_bytes(info->element);
     if (columns & SCAN_FEATURES) {
         block->features = array_new(BLOCK_ROWS, block->row_bytes + 1, what);
@@ -97,6 +100,8 @@ enum error scan_block_finish(struct scan_block *block)
         .status = block->columns & SCAN_BAD_ROWS ? block->status : NULL,
     };
     block->first_row += (int64_t)block->rows;
+    if (!(block->columns & SCAN_CODES))
+        progress_show(&block->progress, (uint64_t)block->first_row, (uint64_t)info->rows);
     block->rows = 0;
     block->text_bytes = 0;
     return block->sink(block->context, &rows);

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "common/hang.h"
 #include "common/options.h"
-#include "common/stop.h"
 #include "common/text.h"
 #include "loader/store/scan_apart.h"
 #include "loader/store/store.h"
@@ -17,40 +16,28 @@
 #include "loader/tool/commands.h"
 #include "loader/tool/import_destination.h"
 
-/* ---- rows --------------------------------------------------------------- */
-
-static enum error add_block(void *context, const struct store_block *block)
+static void report(const struct store_writer *writer, int64_t start_ns)
 {
-    if (stop_requested())
-        return error_set(ERROR_CANCELLED, "stopped before everything was imported; nothing was "
-                                          "left");
-    return import_destination_add(context, block);
-}
-
-static void report(const struct import_destination *destination, const struct import_result *result,
-                   const struct store_info *info, int64_t start_ns)
-{
-    printf("%s: ", result->place);
-    if (destination->table)
-        printf("table %s, ", destination->table);
+    const struct store_info *info = writer->info;
+    printf("%s: ", writer->place);
+    if (writer->table)
+        printf("table %s, ", writer->table);
     printf("%" PRId64 " %s of %zu %s %s, %.1f MB in %.1f s, digest %s\n", info->rows,
            text_plural(info->rows, "row", "rows"), info->features, element_names[info->element],
-           text_plural(info->features, "feature", "features"), (double)result->bytes / 1e6,
-           (double)(clock_now_ns() - start_ns) / 1e9, result->digest);
+           text_plural(info->features, "feature", "features"), (double)writer->bytes / 1e6,
+           (double)(clock_now_ns() - start_ns) / 1e9, writer->digest_text);
 }
 
 static enum error copy_rows(struct store *store, struct import_destination *destination)
 {
-    const struct store_info *info = store_info(store);
-    struct import_result result;
     int64_t start_ns = clock_now_ns();
-    enum error error = import_destination_begin(destination, info);
+    enum error error = store_writer_begin(destination->writer, store_info(store));
     if (!error)
-        error = store_scan_apart(store, SCAN_FEATURES, add_block, destination);
+        error = store_scan_apart(store, SCAN_FEATURES, store_writer_add, destination->writer);
     if (!error)
-        error = import_destination_commit(destination, &result);
+        error = import_destination_commit(destination);
     if (!error)
-        report(destination, &result, info, start_ns);
+        report(destination->writer, start_ns);
     return error;
 }
 
@@ -58,7 +45,7 @@ static enum error import_into(struct import_destination *destination, const char
                               bool force)
 {
     struct store *store = NULL;
-    enum error error = import_destination_check(destination, force);
+    enum error error = import_destination_open(destination, force);
     if (!error)
         error = store_open_apart(source, 0, NULL, 0, &store);
     if (!error && store_info(store)->first_bad_row)
@@ -80,7 +67,7 @@ static enum error import(const char *source, const char *text, bool force)
     enum error error = import_destination_init(&destination, text);
     if (error)
         return error;
-    if (import_destination_is_server(&destination))
+    if (destination.ops->is_server)
         return import_into(&destination, source, force);
     hang_begin(&hang, HANG_MS,
                "while the disk of %s does not answer; what has that name is whole, and what was "
@@ -111,9 +98,10 @@ const struct command command_import = {
     .positional = "SOURCE-URI DEST-URI",
     .summary = "copy a store into a row file, or a table of SQLite or PostgreSQL",
     .details =
-        "Rows are read once to find what they are and once to be copied. The file or table is\n"
-        "there when it is complete; until then what is in its place stays unchanged, also when\n"
-        "import fails or is stopped. Of what import writes, a row file (rows:) is the fastest to\n"
+        "Rows are read once to find what they are and once to be copied; then the copy is read\n"
+        "back and compared. The file or table is there when all that is done; until then what is\n"
+        "in its place stays unchanged, also when import fails or is stopped. Of what import "
+        "writes, a row file (rows:) is the fastest to\n"
         "fetch rows from; it is replaced as a whole. In an SQLite file a table that import made\n"
         "is replaced, any other is not, and the other tables stay. PostgreSQL's tables are\n"
         "replaced with --force only.\n"

@@ -1,52 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where `tombola-loader import` writes: a table of an SQLite file or of a PostgreSQL server, or a
- * row file. All or nothing: what is there when commit returns is complete and on the disk; whatever
- * fails before, an earlier file or table stays as it was. One thread; blocks.
+ * The destination of `tombola-loader import`, from its URI to its writer: a table of an SQLite file
+ * or of a PostgreSQL server, or a row file. One thread; blocks.
  */
 #ifndef LOADER_TOOL_IMPORT_DESTINATION_H
 #define LOADER_TOOL_IMPORT_DESTINATION_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "common/error.h"
 #include "common/uri.h"
-#include "loader/store/store.h"
-
-struct import_kind;
+#include "loader/store/store_writer.h"
 
 struct import_destination {
+    const char *text; /* the URI as it was given; borrowed */
     struct uri uri;
-    const struct import_kind *kind;
-    const char *table; /* borrowed from the URI; NULL: the kind has none */
-    void *writer;      /* of the kind; owned; NULL: not begun, or no server was asked yet */
+    const struct store_writer_ops *ops;
+    const char *table;           /* borrowed from the URI; NULL: the kind has none */
+    struct store_writer *writer; /* owned; NULL: not open */
 };
 
-/* What was written, for people. Borrowed until the release. */
-struct import_result {
-    const char *place, *digest;
-    uint64_t bytes;
-};
-
-/* Of the URI only. ERROR_USAGE: nothing that import writes. */
+/* Of the URI only; `text` is borrowed until the release. ERROR_USAGE: import writes no such. */
 enum error import_destination_init(struct import_destination *destination,
                                    const char *text) MUST_CHECK;
 /* Discards what was not committed. */
 void import_destination_release(struct import_destination *destination);
-/* Has its writer deadlines of its own, which no disk can take from it? */
-bool import_destination_is_server(const struct import_destination *destination);
 
-/* Connects, and looks at what is there. ERROR_CONFLICT: that is not import's to replace, and
- * `force` is false. */
-enum error import_destination_check(struct import_destination *destination, bool force) MUST_CHECK;
-/* `info` describes what will come; borrowed until the release. */
-enum error import_destination_begin(struct import_destination *destination,
-                                    const struct store_info *info) MUST_CHECK;
-/* A block of a scan with SCAN_FEATURES. */
-enum error import_destination_add(struct import_destination *destination,
-                                  const struct store_block *block) MUST_CHECK;
-enum error import_destination_commit(struct import_destination *destination,
-                                     struct import_result *ret_result) MUST_CHECK;
+/* As struct store_writer_ops: ERROR_CONFLICT where `force` is wanted. */
+enum error import_destination_open(struct import_destination *destination, bool force) MUST_CHECK;
+/* Commits. A server's table is read back once it is there; ERROR_IO: it is damaged, and says so. */
+enum error import_destination_commit(struct import_destination *destination) MUST_CHECK;
 
 #endif

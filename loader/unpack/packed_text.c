@@ -17,63 +17,30 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
-#include "loader/unpack/unpacker.h"
+#include "loader/unpack/packed_load.h"
 
-#define MARK_EVERY_BYTES ((uint64_t)64 << 10) /* of packed bytes without text */
 #define PAGES 16
 #define LANES 8
 #define LARGE_LANES 2 /* of unpackers that each take more than LARGE_BYTES */
 #define LARGE_BYTES ((size_t)24 << 20)
-#define DETOUR_PIECES 8 /* unpacked for nothing rather than wait */
 #define PASSED_PAGES 6
 #define WARN_BYTES ((uint64_t)64 << 20)
 #define STOP_CHECK_MS 200
 
-struct piece {
-    uint64_t offset; /* in the text */
-    uint64_t packed_offset;
-    size_t bytes;
-    XXH64_hash_t hash;
-    bool marked;
-    struct unpack_point point; /* where it begins, if it is marked */
-    size_t from;               /* the last piece up to this one that is marked */
-};
-
-enum page_state { PAGE_EMPTY, PAGE_LOADING, PAGE_READY };
-
-struct page {
-    enum page_state state;
-    size_t piece;
-    char *data; /* owned; [limit_bytes] */
-    unsigned pins;
-    uint64_t used; /* the clock when it was asked for */
-};
-
-struct lane {
-    bool open, busy;
-    struct unpacker unpacker;
-    uint64_t offset;
-    uint64_t used;
-};
-
 struct packed_text {
-    const char *path;
-    struct file_identity identity;
-    const struct packing *packing;
-    size_t piece_bytes, limit_bytes; /* of a piece, where it can end; where it cannot */
-    pthread_mutex_t lock;            /* all below */
+    struct packed_file file;
+    pthread_mutex_t lock; /* all below */
     pthread_cond_t changed;
-    struct piece *pieces; /* owned; [count] */
+    struct packed_piece *pieces; /* owned; [count] */
     size_t count, capacity;
     uint64_t length; /* TEXT_LENGTH_UNKNOWN: there may be more behind the last piece */
-    struct page pages[PAGES];
-    struct lane lanes[LANES];
+    struct packed_page pages[PAGES];
+    struct packed_lane lanes[LANES];
     size_t lane_limit;
     uint64_t clock;        /* counts what is asked for */
     uint64_t passed_bytes; /* unpacked on the way to pieces that were asked for */
@@ -90,11 +57,11 @@ enum error packed_text_new(const char *path, const struct file_identity *identit
     struct packed_text *text = array_new(1, sizeof(*text), "a packed file");
     if (!text)
         return ERROR_MEMORY;
-    *text = (struct packed_text){.path = path,
-                                 .identity = *identity,
-                                 .packing = packing,
-                                 .piece_bytes = piece_bytes,
-                                 .limit_bytes = 2 * piece_bytes,
+    *text = (struct packed_text){.file = {.path = path,
+                                          .identity = *identity,
+                                          .packing = packing,
+                                          .piece_bytes = piece_bytes,
+                                          .limit_bytes = 2 * piece_bytes},
                                  .lock = PTHREAD_MUTEX_INITIALIZER,
                                  .changed = PTHREAD_COND_INITIALIZER,
                                  .length = TEXT_LENGTH_UNKNOWN,
@@ -123,7 +90,7 @@ void packed_text_free(struct packed_text *text)
 
 static uint64_t known_end(const struct packed_text *text)
 {
-    const struct piece *last = text->count > 0 ? &text->pieces[text->count - 1] : NULL;
+    const struct packed_piece *last = text->count > 0 ? &text->pieces[text->count - 1] : NULL;
     return last ? last->offset + last->bytes : 0;
 }
 
@@ -142,7 +109,7 @@ static size_t find_piece(const struct packed_text *text, uint64_t offset)
     return first;
 }
 
-static struct page *find_page(struct packed_text *text, size_t piece)
+static struct packed_page *find_page(struct packed_text *text, size_t piece)
 {
     for (size_t i = 0; i < PAGES; i++) {
         if (text->pages[i].state != PAGE_EMPTY && text->pages[i].piece == piece)
@@ -152,11 +119,11 @@ static struct page *find_page(struct packed_text *text, size_t piece)
 }
 
 /* An empty one, else the one that was used longest ago; NULL: all are in use. */
-static struct page *spare_page(struct packed_text *text)
+static struct packed_page *spare_page(struct packed_text *text)
 {
-    struct page *spare = NULL;
+    struct packed_page *spare = NULL;
     for (size_t i = 0; i < PAGES; i++) {
-        struct page *page = &text->pages[i];
+        struct packed_page *page = &text->pages[i];
         if (page->state == PAGE_EMPTY)
             return page;
         if (page->state == PAGE_READY && page->pins == 0 && (!spare || page->used < spare->used))
@@ -172,11 +139,11 @@ static bool may_serve(const struct packed_text *text, size_t lane, size_t piece)
 }
 
 /* The lane that stands nearest in front of `offset`, an idle one if there are two; NULL: none. */
-static struct lane *nearest_lane(struct packed_text *text, size_t piece, uint64_t offset)
+static struct packed_lane *nearest_lane(struct packed_text *text, size_t piece, uint64_t offset)
 {
-    struct lane *nearest = NULL;
+    struct packed_lane *nearest = NULL;
     for (size_t i = 0; i < LANES; i++) {
-        struct lane *lane = &text->lanes[i];
+        struct packed_lane *lane = &text->lanes[i];
         if (!lane->open || lane->offset > offset || !may_serve(text, i, piece))
             continue;
         if (!nearest || lane->offset > nearest->offset ||
@@ -187,11 +154,11 @@ static struct lane *nearest_lane(struct packed_text *text, size_t piece, uint64_
 }
 
 /* One to begin elsewhere: closed, else used longest ago; NULL: all are busy. */
-static struct lane *spare_lane(struct packed_text *text, size_t piece)
+static struct packed_lane *spare_lane(struct packed_text *text, size_t piece)
 {
-    struct lane *spare = NULL;
+    struct packed_lane *spare = NULL;
     for (size_t i = 0; i < text->lane_limit; i++) {
-        struct lane *lane = &text->lanes[i];
+        struct packed_lane *lane = &text->lanes[i];
         if (lane->busy || !may_serve(text, i, piece))
             continue;
         if (!lane->open)
@@ -215,126 +182,6 @@ static size_t piece_to_begin(const struct packed_text *text, size_t piece)
     return text->count;
 }
 
-/* ---- unpacking one piece; outside the lock ------------------------------ */
-
-/* What a thread does to fill a page. */
-struct load {
-    struct packed_text *text;
-    struct page *page;
-    struct lane *lane;
-    size_t number;      /* of the piece */
-    struct piece piece; /* a copy, or a new one */
-    bool found;         /* it is a new one */
-    bool open;          /* the lane was closed */
-    bool begin;         /* the lane begins at `point`, else it goes on from where it stands */
-    struct unpack_point point; /* what it owns is a piece's */
-    uint64_t begin_offset;     /* in the text: there the lane is then */
-    bool ended;                /* nothing is behind the piece */
-};
-
-static enum error stand(struct load *load)
-{
-    struct lane *lane = load->lane;
-    const struct packed_text *text = load->text;
-    enum error error = OK;
-    if (!load->page->data)
-        load->page->data = array_new(text->limit_bytes, 1, "the text of a packed file");
-    if (!load->page->data)
-        return ERROR_MEMORY;
-    if (load->open)
-        error = unpacker_open(&lane->unpacker, text->packing, text->path, &text->identity);
-    if (!error && load->begin)
-        error = unpacker_begin(&lane->unpacker, &load->point);
-    return error;
-}
-
-static bool is_detour(const struct packed_text *text, uint64_t bytes)
-{
-    return bytes > DETOUR_PIECES * text->piece_bytes;
-}
-
-/* Up to where the piece begins. */
-static enum error pass_text(struct load *load)
-{
-    uint64_t left = load->piece.offset - load->begin_offset;
-    size_t most = load->text->limit_bytes;
-    enum error error = OK;
-    while (left > 0 && !error) {
-        size_t bytes = left < most ? (size_t)left : most;
-        if (stop_requested() && is_detour(load->text, left))
-            return error_set(ERROR_CANCELLED, "stopped while unpacking %s", load->text->path);
-        error = unpacker_read(&load->lane->unpacker, load->page->data, bytes);
-        left -= bytes;
-    }
-    return error;
-}
-
-/* Between its bytes a file may hold any number of members without text. */
-static enum error mark_piece(struct load *load)
-{
-    struct piece *piece = &load->piece;
-    uint64_t packed = unpacker_packed_offset(&load->lane->unpacker);
-    if (piece->marked && packed - piece->point.packed_offset < MARK_EVERY_BYTES)
-        return OK;
-    unpack_point_release(&piece->point);
-    enum error error = unpacker_mark(&load->lane->unpacker, &piece->point);
-    piece->marked = !error;
-    return error;
-}
-
-/* Where a piece may end it does once it is large enough, or at once where it could not begin. */
-static bool ends_here(const struct load *load)
-{
-    return load->piece.bytes >= load->text->piece_bytes || !load->piece.marked;
-}
-
-static enum error find_text(struct load *load)
-{
-    struct unpacker *unpacker = &load->lane->unpacker;
-    struct piece *piece = &load->piece;
-    size_t limit = load->text->limit_bytes;
-    enum error error = OK;
-    piece->packed_offset = unpacker_packed_offset(unpacker);
-    while (!error && piece->bytes < limit) {
-        size_t more = 0;
-        bool is_place = unpacker->place != UNPACK_WITHIN;
-        if (is_place && piece->bytes > 0 && ends_here(load))
-            break;
-        if (is_place && piece->bytes == 0)
-            error = mark_piece(load);
-        if (!error && stop_requested() && piece->bytes == 0)
-            error = error_set(ERROR_CANCELLED, "stopped while unpacking %s", load->text->path);
-        if (!error)
-            error = unpacker_step(unpacker, load->page->data + piece->bytes, limit - piece->bytes,
-                                  &more);
-        piece->bytes += more;
-    }
-    load->ended = error == ERROR_END;
-    piece->hash = XXH3_64bits(load->page->data, piece->bytes);
-    return load->ended ? OK : error;
-}
-
-static enum error find_again(struct load *load)
-{
-    const struct piece *piece = &load->piece;
-    enum error error = unpacker_read(&load->lane->unpacker, load->page->data, piece->bytes);
-    if (!error && XXH3_64bits(load->page->data, piece->bytes) != piece->hash)
-        return error_set(ERROR_INPUT,
-                         "%s, byte %llu: unpacks to another text than before; was it written to?",
-                         load->text->path, (unsigned long long)piece->packed_offset);
-    return error;
-}
-
-static enum error unpack_piece(struct load *load)
-{
-    enum error error = stand(load);
-    if (!error)
-        error = pass_text(load);
-    if (!error)
-        error = load->found ? find_text(load) : find_again(load);
-    return error;
-}
-
 /* ---- one thread's load: begun and ended with the lock ------------------- */
 
 static void warn_of_detour(struct packed_text *text, uint64_t bytes)
@@ -346,15 +193,15 @@ static void warn_of_detour(struct packed_text *text, uint64_t bytes)
     log_warning(
         "%s: %llu MB had to be unpacked for rows behind them: it can only be entered at its "
         "beginning; pack it with pzstd, or import it (tombola-loader import)",
-        text->path, (unsigned long long)(text->passed_bytes / 1000000));
+        text->file.path, (unsigned long long)(text->passed_bytes / 1000000));
 }
 
 /* Where to begin, and by which unpacker. False: one must be waited for. */
-static bool choose_lane(struct packed_text *text, size_t piece, struct load *load)
+static bool choose_lane(struct packed_text *text, size_t piece, struct packed_load *load)
 {
     size_t from = piece_to_begin(text, piece);
     uint64_t offset = piece < text->count ? text->pieces[piece].offset : known_end(text);
-    struct lane *near = nearest_lane(text, piece, offset);
+    struct packed_lane *near = nearest_lane(text, piece, offset);
     if (from < text->count) {
         load->begin_offset = text->pieces[from].offset;
         load->point = text->pieces[from].point;
@@ -363,7 +210,8 @@ static bool choose_lane(struct packed_text *text, size_t piece, struct load *loa
     load->lane = near;
     if (!load->begin && !near->busy)
         load->begin_offset = near->offset;
-    else if (!load->begin && (load->found || is_detour(text, offset - load->begin_offset)))
+    else if (!load->begin &&
+             (load->found || packed_load_is_detour(&text->file, offset - load->begin_offset)))
         return false;
     else
         load->lane = spare_lane(text, piece);
@@ -384,10 +232,10 @@ static size_t first_to_load(struct packed_text *text, size_t piece, uint64_t beg
 }
 
 /* Of the piece, or of one that is passed on the way to it. */
-static bool begin_load(struct packed_text *text, size_t piece, struct load *load)
+static bool begin_load(struct packed_text *text, size_t piece, struct packed_load *load)
 {
     bool found = piece == text->count;
-    *load = (struct load){.text = text, .page = spare_page(text), .found = found};
+    *load = (struct packed_load){.file = &text->file, .page = spare_page(text), .found = found};
     if (!load->page || !choose_lane(text, piece, load))
         return false;
     if (!found)
@@ -408,7 +256,7 @@ static bool begin_load(struct packed_text *text, size_t piece, struct load *load
     return true;
 }
 
-static enum error add_piece(struct packed_text *text, struct piece *piece)
+static enum error add_piece(struct packed_text *text, struct packed_piece *piece)
 {
     enum error error = array_grow((void **)&text->pieces, &text->capacity, text->count + 1,
                                   sizeof(*text->pieces), "the pieces of a packed file");
@@ -420,21 +268,20 @@ static enum error add_piece(struct packed_text *text, struct piece *piece)
 }
 
 /* Windows of 128 MiB are not kept eight times. */
-static void limit_lanes(struct packed_text *text, const struct lane *lane)
+static void limit_lanes(struct packed_text *text, const struct packed_lane *lane)
 {
-    if (text->packing->memory_bytes(lane->unpacker.state) > LARGE_BYTES)
+    if (text->file.packing->memory_bytes(lane->unpacker.state) > LARGE_BYTES)
         text->lane_limit = LARGE_LANES;
     for (size_t i = text->lane_limit; i < LANES; i++) {
-        struct lane *other = &text->lanes[i];
+        struct packed_lane *other = &text->lanes[i];
         if (other->open && !other->busy)
             unpacker_close(&other->unpacker);
         other->open &= other->busy;
     }
 }
 
-static enum error keep_piece(struct load *load)
+static enum error keep_piece(struct packed_text *text, struct packed_load *load)
 {
-    struct packed_text *text = load->text;
     enum error error = OK;
     if (load->found && load->piece.bytes > 0)
         error = add_piece(text, &load->piece);
@@ -450,9 +297,8 @@ static enum error keep_piece(struct load *load)
 }
 
 /* Others may wait for the same piece: they meet the same error, and do not try again. */
-static void note_failure(struct load *load, enum error error)
+static void note_failure(struct packed_text *text, struct packed_load *load, enum error error)
 {
-    struct packed_text *text = load->text;
     if (load->found)
         unpack_point_release(&load->piece.point);
     unpacker_close(&load->lane->unpacker);
@@ -462,15 +308,14 @@ static void note_failure(struct load *load, enum error error)
     error_report_take(error, &text->report);
 }
 
-static enum error end_load(struct load *load, enum error error)
+static enum error end_load(struct packed_text *text, struct packed_load *load, enum error error)
 {
-    struct packed_text *text = load->text;
     load->page->state = PAGE_EMPTY;
     load->lane->busy = false;
     if (!error)
-        error = keep_piece(load);
+        error = keep_piece(text, load);
     if (error) {
-        note_failure(load, error);
+        note_failure(text, load, error);
     } else {
         load->lane->offset = load->piece.offset + load->piece.bytes;
         limit_lanes(text, load->lane);
@@ -488,21 +333,23 @@ static enum error await_change(struct packed_text *text, size_t piece)
     struct timespec until = clock_timespec(clock_deadline_ns(STOP_CHECK_MS));
     int late = pthread_cond_clockwait(&text->changed, &text->lock, CLOCK_MONOTONIC, &until);
     if (late && stop_requested())
-        return error_set(ERROR_CANCELLED, "stopped while another thread unpacks %s", text->path);
+        return error_set(ERROR_CANCELLED, "stopped while another thread unpacks %s",
+                         text->file.path);
     return text->failures != failures && text->failed_piece == piece ? error_restore(&text->report)
                                                                      : OK;
 }
 
 /* The page that holds the byte, pinned; ERROR_END: the text ends before it. With the lock, which is
  * let go of meanwhile. */
-static enum error hold_page(struct packed_text *text, uint64_t offset, struct page **ret_page)
+static enum error hold_page(struct packed_text *text, uint64_t offset,
+                            struct packed_page **ret_page)
 {
     for (;;) {
         if (offset >= text->length)
             return ERROR_END;
         size_t piece = find_piece(text, offset);
-        struct page *page = find_page(text, piece);
-        struct load load;
+        struct packed_page *page = find_page(text, piece);
+        struct packed_load load;
         enum error error;
         if (page && page->state == PAGE_READY) {
             page->pins++;
@@ -514,9 +361,9 @@ static enum error hold_page(struct packed_text *text, uint64_t offset, struct pa
             error = await_change(text, piece);
         } else {
             pthread_mutex_unlock(&text->lock);
-            error = unpack_piece(&load);
+            error = packed_load_run(&load);
             pthread_mutex_lock(&text->lock);
-            error = end_load(&load, error);
+            error = end_load(text, &load, error);
         }
         if (error)
             return error;
@@ -524,10 +371,10 @@ static enum error hold_page(struct packed_text *text, uint64_t offset, struct pa
 }
 
 /* What of the page is asked for. With the lock, which is let go of meanwhile. */
-static size_t copy_page(struct packed_text *text, struct page *page, char *out, size_t bytes,
+static size_t copy_page(struct packed_text *text, struct packed_page *page, char *out, size_t bytes,
                         uint64_t offset)
 {
-    const struct piece *piece = &text->pieces[page->piece];
+    const struct packed_piece *piece = &text->pieces[page->piece];
     size_t at = (size_t)(offset - piece->offset);
     size_t left = piece->bytes - at;
     size_t part = bytes < left ? bytes : left;
@@ -546,7 +393,7 @@ enum error packed_text_read(struct packed_text *text, void *out, size_t bytes, u
     enum error error = OK;
     pthread_mutex_lock(&text->lock);
     while (done < bytes && !error) {
-        struct page *page;
+        struct packed_page *page;
         error = hold_page(text, offset + done, &page);
         if (!error)
             done += copy_page(text, page, (char *)out + done, bytes - done, offset + done);
@@ -571,7 +418,7 @@ uint64_t packed_text_place(struct packed_text *text, uint64_t offset)
     pthread_mutex_lock(&text->lock);
     size_t piece = find_piece(text, offset);
     uint64_t place =
-        piece < text->count ? text->pieces[piece].packed_offset : text->identity.size_bytes;
+        piece < text->count ? text->pieces[piece].packed_offset : text->file.identity.size_bytes;
     pthread_mutex_unlock(&text->lock);
     return place;
 }

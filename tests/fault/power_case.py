@@ -13,7 +13,6 @@ import os
 import random
 import re
 import shutil
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -21,15 +20,7 @@ from power_disk import ENDED, HINT, RENAME, SAID, SENT, SYNC_BEGIN, SYNC_END, Ch
 from service import SEED, preloaded, program
 
 NOTHING = (Choice, (False,))  # of what is pending is kept
-FAULT = Path(__file__).resolve().parent
-
-
-def build_recorder(folder):
-    """The preloaded library."""
-    library = folder / "recorder.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", str(library),
-                    str(FAULT / "recorder.c")], check=True)
-    return library
+RECORDER = Path(__file__).resolve().with_name("recorder.c")
 
 
 class Recording:

@@ -8,10 +8,10 @@ import urllib.request
 
 import pytest
 
-from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
+from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
 from service import PATIENCE_S, wait_for
 from test_hanging_disk import disk  # noqa: F401, fixture
-from test_trainer import served, store  # noqa: F401, fixtures
+from test_trainer import store  # noqa: F401, fixture
 
 REST = 300
 
@@ -38,11 +38,11 @@ def check_goes_on(trained):
 
 
 @pytest.fixture
-def training(start, served, store, tmp_path):  # noqa: F811
+def training(start, paced, store, tmp_path):  # noqa: F811
     """training(env) -> Cluster that has saved some of what it trained."""
 
     def make(env=None, logdir=tmp_path / "run"):
-        trained = Cluster(start, served, store, logdir, train_steps=10**9, save_secs=0.2, **{**ADDITIVE, "patience": PATIENCE_S})
+        trained = Cluster(start, paced, store, logdir, train_steps=10**9, save_secs=0.2, **{**ADDITIVE, "patience": PATIENCE_S})
         trained.env = env
         trained.start_all().go_on()
         return trained
@@ -52,7 +52,7 @@ def training(start, served, store, tmp_path):  # noqa: F811
 
 @pytest.mark.parametrize("call, says", [("fsync", r"step \d+ is not saved after \d+ s: the logdir's disk is slow or does not answer"),
                                         ("fsync-fails", r"step \d+ was not saved: .*Input/output error; it is tried again")])
-def test_a_file_server_that_hangs_or_fails(training, disk, served, store, tmp_path, call, says):  # noqa: F811
+def test_a_file_server_that_hangs_or_fails(training, disk, paced, store, tmp_path, call, says):  # noqa: F811
     trained = training(disk.env)
     for _ in range(2):
         said = len(trained.ps[0].stderr)
@@ -62,10 +62,10 @@ def test_a_file_server_that_hangs_or_fails(training, disk, served, store, tmp_pa
         disk.end()
         trained.go_on()
         assert " saved " in trained.ps[0].stderr[said:]
-    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
 
 
-def test_a_server_that_is_lost_while_the_disk_hangs(training, disk, served, store, tmp_path):  # noqa: F811
+def test_a_server_that_is_lost_while_the_disk_hangs(training, disk, paced, store, tmp_path):  # noqa: F811
     """The others wait for the checkpoint to go back to, and say so."""
     trained = training(disk.env)
     disk.begin("fsync")
@@ -77,10 +77,10 @@ def test_a_server_that_is_lost_while_the_disk_hangs(training, disk, served, stor
         worker.wait_for_log("waiting for parameter server")
     disk.end()
     trained.go_on()
-    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
 
 
-def test_a_logdir_that_vanishes_and_comes_back(training, served, store, tmp_path):  # noqa: F811
+def test_a_logdir_that_vanishes_and_comes_back(training, paced, store, tmp_path):  # noqa: F811
     trained = training()
     trained.logdir.rename(tmp_path / "elsewhere")
     trained.ps[0].wait_for_log(r"step \d+ was not saved: .*; it is tried again")
@@ -88,7 +88,7 @@ def test_a_logdir_that_vanishes_and_comes_back(training, served, store, tmp_path
     assert not trained.logdir.exists(), "a second folder would hide that the first is away"
     (tmp_path / "elsewhere").rename(trained.logdir)
     trained.go_on()
-    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
 
 
 def fill(path):
@@ -100,7 +100,7 @@ def fill(path):
             pass  # it is full
 
 
-def test_a_full_disk(training, mounted, served, store, tmp_path):  # noqa: F811
+def test_a_full_disk(training, mounted, paced, store, tmp_path):  # noqa: F811
     folder = mounted("tmpfs", 8 << 20)
     trained = training(logdir=folder / "run")
     for _ in range(2):
@@ -109,10 +109,10 @@ def test_a_full_disk(training, mounted, served, store, tmp_path):  # noqa: F811
         check_goes_on(trained)
         (folder / "filler").unlink()
         trained.go_on()
-    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
 
 
-def test_a_last_checkpoint_that_hangs_is_waited_for(training, disk, served, store, tmp_path):  # noqa: F811
+def test_a_last_checkpoint_that_hangs_is_waited_for(training, disk, paced, store, tmp_path):  # noqa: F811
     """Everybody says for what, and ends when it is there."""
     trained = training(disk.env)
     last = trained.end_soon(REST)
@@ -126,7 +126,7 @@ def test_a_last_checkpoint_that_hangs_is_waited_for(training, disk, served, stor
     assert all(one.process.poll() is None for one in [*trained.ps, *trained.workers])
     disk.end()
     trained.wait()
-    check_each_batch_once(trained.logdir, served, store, tmp_path, last + REST)
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, last + REST)
 
 
 def test_a_signal_ends_servers_whose_disk_hangs(training, disk):  # noqa: F811

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
+from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
 from cluster_network import hosts, proxy, shared_mappings  # noqa: F401, fixtures
 from service import LONG, PATIENCE_S, SEED, Sampler, wait_for
 from test_trainer import newest, read_checkpoint, served, store  # noqa: F401, fixtures
@@ -50,9 +50,9 @@ class Woven(Cluster):
             self.servers[:] = kept
 
 
-def test_a_server_whose_lost_connection_is_still_open_at_server_0(start, served, store, tmp_path, proxy):  # noqa: F811
+def test_a_server_whose_lost_connection_is_still_open_at_server_0(start, paced, store, tmp_path, proxy):  # noqa: F811
     """It comes back before server 0 knows that it was away, with its shard: nothing is lost."""
-    trained = Woven(start, served, store, tmp_path / "run", workers=1, proxy=proxy, **ASYNCHRONOUS).start_all()
+    trained = Woven(start, paced, store, tmp_path / "run", workers=1, proxy=proxy, **ASYNCHRONOUS).start_all()
     trained.go_on()
     for _ in range(4):
         kept = trained.lines["ps 1 to 0"].lose_callers()
@@ -63,13 +63,13 @@ def test_a_server_whose_lost_connection_is_still_open_at_server_0(start, served,
     assert "goes back" not in trained.ps[0].stderr
 
 
-def test_a_second_server_of_the_same_index_is_told_so(start, served, store, tmp_path, proxy):  # noqa: F811
+def test_a_second_server_of_the_same_index_is_told_so(start, paced, store, tmp_path, proxy):  # noqa: F811
     """It may be the first one again, whose machine died: it has some time, and then it is refused. The first goes on."""
-    trained = Woven(start, served, store, tmp_path / "run", workers=1, proxy=proxy, **ASYNCHRONOUS).start_all()
+    trained = Woven(start, paced, store, tmp_path / "run", workers=1, proxy=proxy, **ASYNCHRONOUS).start_all()
     trained.go_on()
     kept = trained.servers[1]
     trained.servers[1] = "localhost:0"
-    trained.servers[1] = Cluster(start, served, store, tmp_path / "other").servers[1]  # an address of its own
+    trained.servers[1] = Cluster(start, paced, store, tmp_path / "other").servers[1]  # an address of its own
     second = trained.task("ps", 1)
     trained.servers[1] = kept
     second.wait_for_log("waiting for parameter server 0: parameter server 1 is there already")

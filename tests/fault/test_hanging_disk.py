@@ -11,7 +11,6 @@ import os
 import random
 import re
 import signal
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -29,15 +28,10 @@ CASES = [(*way, end) for end in ("kill", "stop", "go on") for way in WAYS]
 class Disk:
     """What hangs, or fails, in programs that have `env`."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, library):
         self.folder = folder / "calls"
         self.folder.mkdir()
-        libraries = []
-        for name in ("remote_cache", "hanging_disk"):
-            libraries.append(folder / f"{name}.so")
-            source = Path(__file__).resolve().with_name(f"{name}.c")
-            subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", libraries[-1],
-                            source, "-ldl"], check=True)
+        libraries = [library(Path(__file__).resolve().with_name(f"{name}.c")) for name in ("remote_cache", "hanging_disk")]
         self.env = preloaded(libraries[1]) | {"HANGING_DISK": str(self.folder)}
         # of programs that end while threads of theirs hang
         self.ending = self.env | {"TSAN_OPTIONS": f"{os.environ.get('TSAN_OPTIONS', '')}:report_thread_leaks=0"}
@@ -58,8 +52,8 @@ class Disk:
 
 
 @pytest.fixture
-def disk(tmp_path):
-    made = Disk(tmp_path)
+def disk(tmp_path, library):
+    made = Disk(tmp_path, library)
     yield made
     made.end()
 

@@ -12,7 +12,6 @@ import mmap
 import random
 import re
 import shutil
-import subprocess
 import time
 import urllib.request
 from pathlib import Path
@@ -34,15 +33,14 @@ class Allocator(ctypes.Structure):
 
 
 @pytest.fixture
-def allocator(tmp_path):
+def allocator(tmp_path, library):
     """And the environment of a program that has this allocator."""
-    library, numbers = tmp_path / "allocator.so", tmp_path / "allocator.numbers"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-o", library,
-                    Path(__file__).resolve().with_name("allocator.c")], check=True)
+    numbers = tmp_path / "allocator.numbers"
     numbers.write_bytes(bytes(Allocator(NEVER, 0, 0)))
     with open(numbers, "r+b") as file:
         made = Allocator.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(Allocator)))
-    made.environment = {**preloaded(library), "ALLOCATOR_FILE": str(numbers)}
+    made.environment = {**preloaded(library(Path(__file__).resolve().with_name("allocator.c"), "-fno-builtin")),
+                        "ALLOCATOR_FILE": str(numbers)}
     if SANITIZED:  # its run time ends a program where it has no memory for a thread
         made.environment["ALLOCATOR_OWN"] = "1"
     return made

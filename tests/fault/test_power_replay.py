@@ -18,7 +18,7 @@ from itertools import chain, cycle, islice
 
 import pytest
 
-from power_case import Recording, build_recorder
+from power_case import RECORDER, Recording
 from power_disk import ENDED, SECTOR, WRITE, Choice, materialise, read_log
 from service import LONG, PATIENCE_S, SANITIZED, SEED, Sampler, run, wait_for
 
@@ -38,9 +38,9 @@ NOT_MISSED = {  # places of syncs that may go without a loss, and why they are t
 BY_CHANCE = {"journal_file_sync < catch_up < switch_over"}  # nothing to sync, unless a draw comes between two pieces of a compaction
 
 
-@pytest.fixture(scope="module")
-def recorder(tmp_path_factory):
-    return build_recorder(tmp_path_factory.mktemp("recorder"))
+@pytest.fixture
+def recorder(library):
+    return library(RECORDER)
 
 
 # ---- the sampler's state ------------------------------------------------------------------------

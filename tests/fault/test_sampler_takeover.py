@@ -9,7 +9,6 @@ import http.client
 import random
 import re
 import socket
-import subprocess
 import threading
 from pathlib import Path
 
@@ -30,12 +29,9 @@ def slow_disk(strace, trace):
 
 
 @pytest.fixture
-def remote(tmp_path):
+def remote(library):
     """The environment of a program for which every folder is on NFS, with the cache of that."""
-    library = tmp_path / "remote_cache.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", library,
-                    Path(__file__).resolve().with_name("remote_cache.c"), "-ldl"], check=True)
-    return preloaded(library)
+    return preloaded(library(Path(__file__).resolve().with_name("remote_cache.c")))
 
 
 class Puller(threading.Thread):

@@ -4,14 +4,30 @@
 import math
 import random
 import socket
+from pathlib import Path
 
-from conftest import PATIENCE_S, wait_for
+import pytest
+
+from conftest import PATIENCE_S, preloaded, wait_for
 from test_trainer import checkpoints, newest, options, read_checkpoint, train
 
 # A model whose gradients do not depend on what was learnt before: logits stay so small that every class keeps the same
 # probability to the last bit. Adagrad's slots are then sums over batches, of squares that each batch alone decides, in
 # whatever order they come: a batch that is missing or counts twice shows in them.
 ADDITIVE = {"model": "softmax", "hidden_units": None, "optimizer": "adagrad", "learning_rate": "1e-30", "batch_size": 20}
+
+
+ANSWER_MS = 20  # then a cluster, which asks for 32 batches at a time, needs a tenth of the processors
+
+
+@pytest.fixture
+def paced(sampler, store, library):
+    """A sampler of the demo data with seed 7 that answers slowly: where a cluster trains while something else is waited for, it
+    need not take all processors. `prompt()`: another one of the same order, for who need not wait."""
+    slow = preloaded(library(Path(__file__).resolve().with_name("slow_answers.c"))) | {"SLOW_ANSWERS_MS": str(ANSWER_MS)}
+    served = sampler("--store", store, "--seed", 7, env=slow)
+    served.prompt = lambda: sampler("--store", store, "--seed", 7)
+    return served
 
 
 def free_ports(count):
@@ -121,7 +137,8 @@ def check_each_batch_once(logdir, served, store, tmp_path, steps, **chosen):
     """The newest checkpoint has learnt from batches 0 to steps - 1, from each once. `chosen`: else than in ADDITIVE."""
     alone = tmp_path / "alone"
     if not alone.exists():
-        train(served, store, alone, train_steps=steps, print_every=0, **{**ADDITIVE, **chosen})
+        prompt = served.prompt() if hasattr(served, "prompt") else served
+        train(prompt, store, alone, train_steps=steps, print_every=0, **{**ADDITIVE, **chosen})
     step, found = sums(logdir)
     assert step == steps
     expected = sums(alone)[1]

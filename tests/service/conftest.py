@@ -336,6 +336,21 @@ def finish_all(started):
 
 
 @pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    """library(C file, ...) -> the shared library to preload that is made of it, once a run."""
+    folder = tmp_path_factory.mktemp("library")
+
+    def make(source, *flags):
+        made = folder / f"{source.stem}.so"
+        if not made.exists():
+            subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", *flags, "-o", made,
+                            source, "-ldl"], check=True)
+        return made
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def demo(tmp_path_factory):
     """A folder with mnist_train.csv and mnist_test.csv, small, made once a run. Read only."""
     folder = tmp_path_factory.mktemp("demo")

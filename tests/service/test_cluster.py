@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
+from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
 from conftest import PATIENCE_S, TSAN, run, wait_for
 from test_cluster_http import status
 from test_trainer import checkpoints, csv_uri, evaluate, newest, read_checkpoint, served, store, train  # noqa: F401, fixtures
@@ -24,6 +24,12 @@ def cluster(start, served, store, tmp_path):
     """cluster(servers=2, workers=2, ...) -> Cluster that trains additively, not started."""
     return lambda **chosen: Cluster(start, served, store, tmp_path / "run",
                                     **{"train_steps": STEPS, "save_secs": 0.2, **ADDITIVE, **chosen})
+
+
+@pytest.fixture
+def lasting(start, paced, store, tmp_path):  # noqa: F811
+    """The same for a training that something happens to, which must not be over before."""
+    return lambda **chosen: Cluster(start, paced, store, tmp_path / "run", **{"train_steps": 10**9, "save_secs": 0.2, **ADDITIVE, **chosen})
 
 
 def position(logdir):
@@ -81,8 +87,8 @@ def shared_mappings(process):
     return sum("memfd:tombola-exchange" in line for line in Path(f"/proc/{process.pid}/maps").read_text().splitlines())
 
 
-def test_memory_is_shared_on_one_machine_and_goes_with_the_connection(start, served, store, tmp_path):
-    trained = Cluster(start, served, store, tmp_path / "run", train_steps=10**9, **ADDITIVE)
+def test_memory_is_shared_on_one_machine_and_goes_with_the_connection(lasting, tmp_path):
+    trained = lasting()
     first, second = (trained.start_server(index).process for index in range(2))
     shares = trained.start_worker(0)
     wait_for(lambda: shared_mappings(shares.process) == 2, "it shares no memory with both servers")
@@ -209,17 +215,17 @@ def test_who_waits_names_a_server_once_and_where_it_is(cluster, job):
 
 
 SLOW = {"batch_size": 100}
-SLOW_STEPS = 1000 if TSAN else 3000
+SLOW_STEPS = 1000
 
 
-def slow(cluster, **chosen):
+def slow(lasting, **chosen):
     """A training that lasts long enough to be disturbed on most machines; nothing may depend on that."""
-    return cluster(**{"train_steps": SLOW_STEPS, **SLOW, **chosen})
+    return lasting(**{"train_steps": SLOW_STEPS, **SLOW, **chosen})
 
 
-def endless(cluster, **chosen):
+def endless(lasting, **chosen):
     """For what has to happen before it ends: go_on_from_saved() ends it."""
-    return slow(cluster, train_steps=10**9, **chosen)
+    return lasting(**SLOW, **chosen)
 
 
 def go_on(one, step):
@@ -230,35 +236,35 @@ def check_slow(one, served, store, tmp_path):
     check_each_batch_once(one.logdir, served, store, tmp_path, SLOW_STEPS, **SLOW)
 
 
-def test_a_worker_that_is_killed_costs_nothing(cluster, served, store, tmp_path):
-    trained = slow(cluster).start_all()
+def test_a_worker_that_is_killed_costs_nothing(lasting, paced, store, tmp_path):
+    trained = slow(lasting).start_all()
     go_on(trained, 0)
     trained.workers[0].kill()
     trained.wait()
-    check_slow(trained, served, store, tmp_path)
+    check_slow(trained, paced, store, tmp_path)
 
 
-def test_a_worker_that_comes_late_and_is_not_listed_helps(cluster, served, store, tmp_path):
-    trained = endless(cluster, workers=1).start_all()
+def test_a_worker_that_comes_late_and_is_not_listed_helps(lasting, paced, store, tmp_path):
+    trained = endless(lasting, workers=1).start_all()
     go_on(trained, 0)
     trained.start_worker(7, listed=False).wait_for_log(r"step [1-9]\d* of")
-    go_on_from_saved(trained, served, store, tmp_path, **SLOW)
+    go_on_from_saved(trained, paced, store, tmp_path, **SLOW)
 
 
 @pytest.mark.threads
-def test_a_worker_that_stops_is_not_waited_for(cluster, served, store, tmp_path):
-    trained = slow(cluster).start_all()
+def test_a_worker_that_stops_is_not_waited_for(lasting, paced, store, tmp_path):
+    trained = slow(lasting).start_all()
     go_on(trained, 0)
     trained.workers[1].signal(signal.SIGSTOP)
     for one in [*trained.ps, trained.workers[0]]:
         assert one.wait() == 0, one.stderr
     trained.workers[1].process.send_signal(signal.SIGCONT)
     assert trained.workers[1].wait() == 0, trained.workers[1].stderr
-    check_slow(trained, served, store, tmp_path)
+    check_slow(trained, paced, store, tmp_path)
 
 
-def test_a_server_that_stops_is_named_by_all_who_wait_for_it(cluster, served, store, tmp_path):
-    trained = cluster(train_steps=10**9).start_all()
+def test_a_server_that_stops_is_named_by_all_who_wait_for_it(lasting, paced, store, tmp_path):
+    trained = lasting().start_all()
     go_on(trained, 0)
     trained.ps[1].signal(signal.SIGSTOP)
     trained.ps[0].wait_for_log("no checkpoint is taken while parameter server 1 does not answer")
@@ -269,17 +275,17 @@ def test_a_server_that_stops_is_named_by_all_who_wait_for_it(cluster, served, st
     go_on(trained, step)
     assert trained.ps[0].stderr.count("does not answer") == 1
     trained.ps[1].sent.clear()
-    go_on_from_saved(trained, served, store, tmp_path)
+    go_on_from_saved(trained, paced, store, tmp_path)
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_server_that_is_killed_comes_back_at_the_last_cut(cluster, served, store, tmp_path, index):
-    trained = endless(cluster).start_all()
+def test_a_server_that_is_killed_comes_back_at_the_last_cut(lasting, paced, store, tmp_path, index):
+    trained = endless(lasting).start_all()
     trained.go_on()
     trained.ps[index].kill()
     trained.start_server(index)
     trained.go_on()
-    go_on_from_saved(trained, served, store, tmp_path, **SLOW)
+    go_on_from_saved(trained, paced, store, tmp_path, **SLOW)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -308,13 +314,13 @@ def test_a_worker_that_cannot_say_what_is_trained_is_not_waited_for(cluster, ser
     check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
 
 
-def test_all_at_once(cluster, served, store, tmp_path):
-    trained = slow(cluster).start_all()
+def test_all_at_once(lasting, paced, store, tmp_path):
+    trained = slow(lasting).start_all()
     go_on(trained, 0)
     for one in [*trained.ps, *trained.workers]:
         one.kill()
-    slow(cluster).start_all().wait()
-    check_slow(trained, served, store, tmp_path)
+    slow(lasting).start_all().wait()
+    check_slow(trained, paced, store, tmp_path)
 
 
 def go_on_from_saved(trained, served, store, tmp_path, **chosen):
@@ -329,19 +335,19 @@ def go_on_from_saved(trained, served, store, tmp_path, **chosen):
 
 
 @pytest.mark.parametrize("servers", [2, 0])
-def test_who_is_told_to_end_loses_no_step(cluster, served, store, tmp_path, servers):
-    trained = cluster(servers=servers, train_steps=10**9, save_secs=0).start_all()
+def test_who_is_told_to_end_loses_no_step(lasting, paced, store, tmp_path, servers):
+    trained = lasting(servers=servers, save_secs=0).start_all()
     trained.workers[1].wait_for_log(r"step \d+ of \d+  loss")
     ended = trained.ps[0] if servers else trained.workers[0]
     ended.stop(status=143)
     step = saved_step(trained)
     assert step > 0
     assert f"stopped by SIGTERM at step {step}; training can go on from step {step}, which is saved" in ended.stderr
-    go_on_from_saved(trained, served, store, tmp_path)
+    go_on_from_saved(trained, paced, store, tmp_path)
 
 
-def test_all_are_told_to_end(cluster, served, store, tmp_path):
-    trained = cluster(train_steps=10**9, save_secs=0).start_all()
+def test_all_are_told_to_end(lasting, paced, store, tmp_path):
+    trained = lasting(save_secs=0).start_all()
     trained.workers[0].wait_for_log(r"step \d+ of \d+  loss")
     wait_for(lambda: saved_step(trained) == 0, "the beginning is not saved")  # its syncs count against the time for the last save
     for one in [*trained.ps, *trained.workers]:
@@ -349,12 +355,12 @@ def test_all_are_told_to_end(cluster, served, store, tmp_path):
     for one in [*trained.ps, *trained.workers]:
         assert one.wait() == 143 and "stopped by SIGTERM" in one.stderr, one.stderr
     assert saved_step(trained) > 0 and f"from step {saved_step(trained)}, which is saved" in trained.ps[0].stderr
-    go_on_from_saved(trained, served, store, tmp_path)
+    go_on_from_saved(trained, paced, store, tmp_path)
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_server_that_is_told_to_end_saves_first(cluster, index):
-    trained = cluster(train_steps=10**9, save_secs=0).start_all()
+def test_a_server_that_is_told_to_end_saves_first(lasting, index):
+    trained = lasting(save_secs=0).start_all()
     trained.workers[0].wait_for_log(r"step \d+ of")
     wait_for(lambda: checkpoints(trained.logdir) == [0], "the beginning is not saved")
     trained.ps[index].stop(status=143)
@@ -532,9 +538,9 @@ def start_limited(trained):
     return server
 
 
-def test_connections_beyond_the_limit_of_open_files_wait(cluster, served, store, tmp_path):
+def test_connections_beyond_the_limit_of_open_files_wait(lasting, paced, store, tmp_path):
     """Workers train and checkpoints are saved meanwhile."""
-    trained = endless(cluster, servers=1)
+    trained = endless(lasting, servers=1)
     server = start_limited(trained)
     trained.start_worker(0)
     go_on(trained, 0)
@@ -544,7 +550,7 @@ def test_connections_beyond_the_limit_of_open_files_wait(cluster, served, store,
     trained.go_on()
     assert "not saved" not in server.stderr and len(idle) > 300
     trained.workers[0].sent.clear()
-    go_on_from_saved(trained, served, store, tmp_path, **SLOW)
+    go_on_from_saved(trained, paced, store, tmp_path, **SLOW)
 
 
 def test_a_server_without_another_open_file_does_not_try_without_end(cluster):

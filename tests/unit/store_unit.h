@@ -6,9 +6,8 @@
 #include "tests/unit/folder_unit.h"
 
 #include "common/file.h"
-#include "loader/rows/rows_writer.h"
-#include "loader/sqlite/sqlite_writer.h"
 #include "loader/store/store.h"
+#include "loader/store/store_writer.h"
 #include "loader/store_open.h"
 
 /* FOLDER/NAME; valid until the fourth call from here. */
@@ -202,34 +201,43 @@ static inline void refuse_fetch(struct reader *reader, int64_t id, const char *s
                  ERROR_INPUT, says);
 }
 
-static inline enum error add_to_writer(void *writer, const struct store_block *block)
+/* What `import` does, into a file of a kind; whatever is there is replaced. */
+static inline enum error try_import(const struct store_writer_ops *kind, struct store *store,
+                                    const char *path)
 {
-    return sqlite_writer_add(writer, block);
+    struct uri uri = {.path = (char *)(uintptr_t)path};
+    struct store_writer *writer = NULL;
+    enum error error =
+        store_writer_open(kind, &uri, kind->has_table ? "samples" : NULL, true, &writer);
+    if (!error)
+        error = store_writer_begin(writer, store_info(store));
+    if (!error)
+        error = store_scan(store, SCAN_FEATURES, store_writer_add, writer);
+    if (!error)
+        error = store_writer_commit(writer);
+    store_writer_close(writer);
+    return error;
 }
 
-/* What `import` does. */
 static inline void import_store(struct store *store, const char *path)
 {
-    struct sqlite_writer *writer = NULL;
-    assert_ok(sqlite_writer_open(path, "samples", store_info(store), &writer));
-    assert_ok(store_scan(store, SCAN_FEATURES, add_to_writer, writer));
-    assert_ok(sqlite_writer_commit(writer));
-    sqlite_writer_close(writer);
+    assert_ok(try_import(&store_writer_sqlite_ops, store, path));
 }
 
-static inline enum error add_to_rows(void *writer, const struct store_block *block)
-{
-    return rows_writer_add(writer, block);
-}
-
-/* The same, into a row file. */
 static inline void import_rows(struct store *store, const char *path)
 {
-    struct rows_writer *writer = NULL;
-    assert_ok(rows_writer_open(path, store_info(store), &writer));
-    assert_ok(store_scan(store, SCAN_FEATURES, add_to_rows, writer));
-    assert_ok(rows_writer_commit(writer));
-    rows_writer_close(writer);
+    assert_ok(try_import(&store_writer_rows_ops, store, path));
+}
+
+/* What `import` says to a file that is there, without --force. */
+static inline enum error try_place(const struct store_writer_ops *kind, const char *path,
+                                   const char *table)
+{
+    struct uri uri = {.path = (char *)(uintptr_t)path};
+    struct store_writer *writer = NULL;
+    enum error error = store_writer_open(kind, &uri, table, false, &writer);
+    store_writer_close(writer);
+    return error;
 }
 
 #endif

@@ -508,23 +508,31 @@ static void test_no_parameter_is_known(void **state)
 /* ---- writing ------------------------------------------------------------ */
 
 /* One block of two rows; what the writer says of it, or of its end. */
-static enum error write_two(const struct store_info *info, const int64_t ids[2])
+static enum error write_to(const char *name, const struct store_info *info, const int64_t ids[2])
 {
     static const struct text labels[2] = {{"1", 1}, {"2", 1}};
     static const double values[2] = {1, 2};
     static const uint8_t features[2] = {3, 4};
-    struct rows_writer *writer = NULL;
-    enum error error = rows_writer_open(path_of("two.rows"), info, &writer);
+    struct uri uri = {.path = (char *)(uintptr_t)path_of(name)};
+    struct store_writer *writer = NULL;
+    enum error error = store_writer_open(&store_writer_rows_ops, &uri, NULL, false, &writer);
     if (!error)
-        error = rows_writer_add(writer, &(struct store_block){.rows = 2,
-                                                              .ids = ids,
-                                                              .labels = labels,
-                                                              .label_values = values,
-                                                              .features = features});
+        error = store_writer_begin(writer, info);
     if (!error)
-        error = rows_writer_commit(writer);
-    rows_writer_close(writer);
+        error = store_writer_add(writer, &(struct store_block){.rows = 2,
+                                                               .ids = ids,
+                                                               .labels = labels,
+                                                               .label_values = values,
+                                                               .features = features});
+    if (!error)
+        error = store_writer_commit(writer);
+    store_writer_close(writer);
     return error;
+}
+
+static enum error write_two(const struct store_info *info, const int64_t ids[2])
+{
+    return write_to("two.rows", info, ids);
 }
 
 static void test_what_is_not_written(void **state)
@@ -551,28 +559,23 @@ static void test_what_is_not_written(void **state)
     assert_int_not_equal(access(path_of("two.rows"), F_OK), 0);
     info.id_column = "id";
     assert_ok(write_two(&info, up));
-    assert_fails(rows_writer_open(path_of("no/where.rows"), &info, &(struct rows_writer *){NULL}),
-                 ERROR_NOT_FOUND, "no/where.rows");
+    assert_fails(write_to("no/where.rows", &info, up), ERROR_NOT_FOUND, "no/where.rows");
 }
 
 static void test_what_may_be_written_over(void **state)
 {
+    const struct store_writer_ops *rows = &store_writer_rows_ops;
     struct buffer bytes;
-    bool may = false;
     (void)state;
     make_file(texts, &bytes);
-    assert_ok(rows_writer_may_write(path_of("x.rows"), &may));
-    assert_true(may);
-    assert_ok(rows_writer_may_write(path_of("nothing.rows"), &may));
-    assert_true(may);
+    assert_ok(try_place(rows, path_of("x.rows"), NULL));
+    assert_ok(try_place(rows, path_of("nothing.rows"), NULL));
     write_file("empty.rows", "");
-    assert_ok(rows_writer_may_write(path_of("empty.rows"), &may));
-    assert_true(may);
+    assert_ok(try_place(rows, path_of("empty.rows"), NULL));
     bytes.length--;
     put(&bytes);
-    assert_ok(rows_writer_may_write(path_of("x.rows"), &may));
-    assert_false(may);
-    assert_fails(rows_writer_may_write(folder, &may), ERROR_USAGE, "is a folder");
+    assert_fails(try_place(rows, path_of("x.rows"), NULL), ERROR_CONFLICT, "not a whole row file");
+    assert_fails(try_place(rows, folder, NULL), ERROR_USAGE, "is a folder");
     buffer_release(&bytes);
 }
 

@@ -666,44 +666,40 @@ static void test_what_import_noted_is_checked(void **state)
 
 static void test_import_replaces_only_its_own(void **state)
 {
-    bool may = false;
+    static const char refused[] = "is not a file that import made, or its table";
+    const struct store_writer_ops *sqlite = &store_writer_sqlite_ops;
     (void)state;
-    assert_ok(sqlite_writer_may_write(path_of("absent.db"), "samples", &may));
-    assert_true(may);
+    assert_ok(try_place(sqlite, path_of("absent.db"), "samples"));
     write_file("empty.db", "");
-    assert_ok(sqlite_writer_may_write(path_of("empty.db"), "samples", &may));
-    assert_true(may);
+    assert_ok(try_place(sqlite, path_of("empty.db"), "samples"));
     import_text("label,a\n1,2\n", "", "i.db");
-    assert_ok(sqlite_writer_may_write(path_of("i.db"), "samples", &may));
-    assert_true(may);
+    assert_ok(try_place(sqlite, path_of("i.db"), "samples"));
     run_sql("i.db", "CREATE TABLE precious(x)");
-    assert_ok(sqlite_writer_may_write(path_of("i.db"), "samples", &may));
-    assert_false(may);
-    assert_ok(sqlite_writer_may_write(path_of("i.db"), "PRECIOUS", &may));
-    assert_false(may);
-    assert_ok(sqlite_writer_may_write(path_of("i.db"), "new", &may));
-    assert_true(may);
+    assert_fails(try_place(sqlite, path_of("i.db"), "samples"), ERROR_CONFLICT, refused);
+    assert_fails(try_place(sqlite, path_of("i.db"), "PRECIOUS"), ERROR_CONFLICT, refused);
+    assert_ok(try_place(sqlite, path_of("i.db"), "new"));
     write_file("text.db", "dear diary");
-    assert_ok(sqlite_writer_may_write(path_of("text.db"), "samples", &may));
-    assert_false(may);
+    assert_fails(try_place(sqlite, path_of("text.db"), "samples"), ERROR_CONFLICT, refused);
     make_small("other.db");
-    assert_ok(sqlite_writer_may_write(path_of("other.db"), "samples", &may));
-    assert_false(may);
+    assert_fails(try_place(sqlite, path_of("other.db"), "samples"), ERROR_CONFLICT, refused);
+    assert_fails(try_place(sqlite, path_of("absent.db"), "SQLite_x"), ERROR_USAGE, "cannot be");
 }
 
 static void test_a_closed_writer_leaves_nothing(void **state)
 {
     struct store *store = NULL;
-    struct sqlite_writer *writer = NULL;
+    struct uri uri = {.path = (char *)(uintptr_t)path_of("gone.db")};
+    struct store_writer *writer = NULL;
     char command[600];
     (void)state;
     assert_ok(open_csv("label,a\n1,2\n3,4\n", "", &store));
-    assert_ok(sqlite_writer_open(path_of("gone.db"), "samples", store_info(store), &writer));
-    assert_ok(store_scan(store, SCAN_FEATURES, add_to_writer, writer));
-    sqlite_writer_close(writer);
+    assert_ok(store_writer_open(&store_writer_sqlite_ops, &uri, "samples", false, &writer));
+    assert_ok(store_writer_begin(writer, store_info(store)));
+    assert_ok(store_scan(store, SCAN_FEATURES, store_writer_add, writer));
+    store_writer_close(writer);
     snprintf(command, sizeof(command), "ls '%s' | grep -q gone", folder);
     assert_int_not_equal(system(command), 0);
-    assert_fails(sqlite_writer_open(path_of("no/such.db"), "samples", store_info(store), &writer),
+    assert_fails(try_import(&store_writer_sqlite_ops, store, path_of("no/such.db")),
                  ERROR_NOT_FOUND, "no/such.db");
     store_close(store);
 }

@@ -181,35 +181,23 @@ static enum error use_cache(void)
 static enum error use_import(void)
 {
     struct store *store = NULL;
-    struct sqlite_writer *writer = NULL;
-    bool may = false;
     enum error error = store_open(uri_of("csv", "good.csv", query), false, &store);
     if (!error)
-        error = sqlite_writer_open(path_of("out.db"), "samples", store_info(store), &writer);
-    if (!error)
-        error = store_scan(store, SCAN_FEATURES, add_to_writer, writer);
-    if (!error)
-        error = sqlite_writer_commit(writer);
-    sqlite_writer_close(writer);
+        error = try_import(&store_writer_sqlite_ops, store, path_of("out.db"));
     store_close(store);
-    return error ? error : sqlite_writer_may_write(path_of("good.db"), "samples", &may);
+    if (!error)
+        error = try_place(&store_writer_sqlite_ops, path_of("good.db"), "samples");
+    return error == ERROR_CONFLICT ? OK : error; /* it has a view by now */
 }
 
 static enum error import_into_rows(void)
 {
     struct store *store = NULL;
-    struct rows_writer *writer = NULL;
-    bool may = false;
     enum error error = store_open(uri_of("csv", "good.csv", query), false, &store);
     if (!error)
-        error = rows_writer_open(path_of("out.db"), store_info(store), &writer);
-    if (!error)
-        error = store_scan(store, SCAN_FEATURES, add_to_rows, writer);
-    if (!error)
-        error = rows_writer_commit(writer);
-    rows_writer_close(writer);
+        error = try_import(&store_writer_rows_ops, store, path_of("out.db"));
     store_close(store);
-    return error ? error : rows_writer_may_write(path_of("good.rows"), &may);
+    return error ? error : try_place(&store_writer_rows_ops, path_of("good.rows"), NULL);
 }
 
 static void make_row_file(void)

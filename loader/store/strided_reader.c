@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "loader/store/strided_reader.h"
+
+#include <stdlib.h>
+
+#include "common/array.h"
+
+#define GAP_BYTES 4096 /* so many are read for nothing rather than apart: the disk reads a page */
+
+struct strided_reader {
+    struct reader reader; /* first */
+    struct strided_layout layout;
+    struct source_file file;
+    struct strided_rows rows;
+    struct fetch_place *places; /* owned; by row */
+    size_t places_capacity;
+};
+
+enum error strided_reader_open(struct store *store, const struct strided_layout *layout,
+                               struct reader **ret_reader)
+{
+    struct strided_reader *reader = array_new(1, sizeof(*reader), "a reader of a store");
+    if (!reader)
+        return ERROR_MEMORY;
+    reader->reader.store = store;
+    reader->layout = *layout;
+    reader->file.descriptor = -1;
+    enum error error = strided_rows_init(&reader->rows, &reader->file, layout->begin,
+                                         layout->row_bytes, store->info.rows);
+    if (!error)
+        error = source_file_open(&reader->file, layout->path, layout->identity);
+    if (error)
+        strided_reader_close(&reader->reader);
+    else
+        *ret_reader = &reader->reader;
+    return error;
+}
+
+void strided_reader_close(struct reader *base)
+{
+    struct strided_reader *reader = (struct strided_reader *)base;
+    source_file_close(&reader->file);
+    strided_rows_release(&reader->rows);
+    free(reader->places);
+    free(reader);
+}
+
+/* Those that are there, sorted; how many. */
+static size_t find_rows(const struct strided_reader *reader, struct fetch_call *call, size_t count)
+{
+    struct fetch_place *places = reader->places;
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t row = reader->layout.find(reader->reader.store, call->ids[i]);
+        if (row >= 0)
+            places[found++] = (struct fetch_place){.key = row, .index = i};
+        else
+            fetch_call_miss(call, i, reader->layout.path);
+    }
+    fetch_places_sort(places, found);
+    return found;
+}
+
+/* How many of `wanted` one read serves. */
+static size_t count_near(const struct strided_rows *rows, const struct fetch_place *places,
+                         size_t wanted)
+{
+    int64_t gap = (int64_t)(1 + GAP_BYTES / rows->row_bytes);
+    size_t near = 1;
+    while (near < wanted && places[near].key - places[near - 1].key <= gap &&
+           (size_t)(places[near].key - places[0].key) < rows->piece_rows)
+        near++;
+    return near;
+}
+
+static enum error fetch_near(struct strided_reader *reader, struct fetch_call *call,
+                             const struct fetch_place *places, size_t count)
+{
+    enum error error = strided_rows_read(&reader->rows, places[0].key, places[count - 1].key);
+    if (error)
+        return error_prefix(error, "id %lld: ", (long long)call->ids[places[0].index]);
+    for (size_t i = 0; i < count && !error; i++)
+        error = reader->layout.take(reader->reader.store, call, &places[i],
+                                    strided_rows_at(&reader->rows, places[i].key));
+    return error;
+}
+
+enum error strided_reader_fetch(struct reader *base, const int64_t *ids, size_t count,
+                                void *features, size_t stride_bytes, double *labels,
+                                enum row_status *status)
+{
+    struct strided_reader *reader = (struct strided_reader *)base;
+    struct fetch_call call;
+    fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
+    enum error error = source_file_check(&reader->file);
+    if (!error)
+        error = array_grow((void **)&reader->places, &reader->places_capacity, count,
+                           sizeof(*reader->places), "a batch of rows");
+    if (error)
+        return error;
+    size_t found = find_rows(reader, &call, count);
+    for (size_t done = 0; done < found && !error;) {
+        size_t near = count_near(&reader->rows, reader->places + done, found - done);
+        error = fetch_near(reader, &call, reader->places + done, near);
+        done += near;
+    }
+    if (!error)
+        error = source_file_check(&reader->file); /* what was written meanwhile may be among it */
+    return error ? error : fetch_call_finish(&call);
+}
