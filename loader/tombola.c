@@ -43,6 +43,7 @@ SAME_MEMBER(first);
 SAME_MEMBER(index);
 SAME_MEMBER(seq);
 SAME_MEMBER(attempt);
+SAME_MEMBER(device_labels);
 _Static_assert(sizeof(struct tombola_batch) == sizeof(struct feed_batch), "a batch");
 _Static_assert((int)TOMBOLA_USAGE == ERROR_USAGE && (int)TOMBOLA_INPUT == ERROR_INPUT &&
                    (int)TOMBOLA_NOT_FOUND == ERROR_NOT_FOUND &&
@@ -56,7 +57,9 @@ _Static_assert((int)TOMBOLA_LEASE == FEED_LEASE && (int)TOMBOLA_INDEX == FEED_IN
                    (int)TOMBOLA_DRAW == FEED_DRAW && (int)TOMBOLA_BAD_ROWS_SKIP == BAD_ROWS_SKIP &&
                    (int)TOMBOLA_BAD_ROWS_REPLACE == BAD_ROWS_REPLACE &&
                    (int)TOMBOLA_U8 == ELEMENT_U8 && (int)TOMBOLA_F32 == ELEMENT_F32 &&
-                   (int)TOMBOLA_LABEL_NONE == LABEL_NONE && (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT,
+                   (int)TOMBOLA_LABEL_NONE == LABEL_NONE && (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT &&
+                   (int)TOMBOLA_LABELS_I64 == LABELS_I64 &&
+                   (int)TOMBOLA_LABELS_BY_KIND == LABELS_BY_KIND,
                "enumerations");
 _Static_assert(LOG_DEBUG == 0 && LOG_INFO == 1 && LOG_WARNING == 2 && LOG_ERROR == 3, "levels");
 
@@ -78,7 +81,8 @@ struct tombola_feed {
     struct rank_state state; /* by_index */
     struct buffer state_text;
     bool expand;
-    unsigned forks; /* that this process had seen when it was opened */
+    int64_t features; /* of the store: the shape of a row that has no other */
+    unsigned forks;   /* that this process had seen when it was opened */
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -141,6 +145,9 @@ static enum error check_options(const struct tombola_options *options)
     if (options->state && options->first_index != 0)
         return error_set(ERROR_USAGE, "first_index is %lld beside a state, which says it",
                          (long long)options->first_index);
+    if (options->labels < TOMBOLA_LABELS_HOST || options->labels > TOMBOLA_LABELS_BY_KIND)
+        return error_set(ERROR_USAGE, "labels is %d; 0 to 4 (enum tombola_labels) are possible",
+                         options->labels);
     if (options->batches < 0)
         return error_set(ERROR_USAGE, "batches is %lld; 0 (to the stream's end) or more is right",
                          (long long)options->batches);
@@ -197,7 +204,8 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
         error = device_queue_borrow(feed->device, NULL, &feed->put.queue);
     if (error)
         return error;
-    feed->expand = options->expand != 0;
+    feed->expand = options->expand != 0 || options->channels > 0;
+    feed->features = (int64_t)store_info(feed->store)->features;
     feed->by_index = options->pull == TOMBOLA_INDEX;
     size_t batch_rows = options->batch_rows > 0 ? options->batch_rows : BATCH_ROWS_DEFAULT;
     struct sampler_stream expected;
@@ -209,32 +217,35 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
         error = rank_state_parse(&feed->state, options->state, &expected);
     if (error)
         return error;
-    struct feed_options inner = {.sampler_url = options->sampler_url,
-                                 .stream = options->stream,
-                                 .store = feed->store,
-                                 .device = feed->device,
-                                 .pull = (enum feed_pull)options->pull,
-                                 .worker = options->worker,
-                                 .token = options->token,
-                                 .authority = options->authority,
-                                 .first_index = feed->state.first,
-                                 .rank = options->rank,
-                                 .world = options->world,
-                                 .pad = options->pad != 0,
-                                 .done = &feed->state.begun,
-                                 .expected = options->state ? &expected : NULL,
-                                 .batches = options->batches > 0 ? options->batches : -1,
-                                 .batch_rows = batch_rows,
-                                 .slots = options->slots,
-                                 .fetchers = options->fetchers,
-                                 .cache_bytes = cache.bytes,
-                                 .reserve_bytes = cache.reserve_bytes,
-                                 .bad_rows = (enum bad_rows)options->bad_rows,
-                                 .expand = feed->expand,
-                                 .scale = options->scale != 0 ? options->scale : 1.0f / 255,
-                                 .patience_ms = options->patience_ms != 0 ? options->patience_ms
-                                                                          : PATIENCE_MS_DEFAULT,
-                                 .trust_labels = options->trust_labels != 0};
+    struct feed_options inner = {
+        .sampler_url = options->sampler_url,
+        .stream = options->stream,
+        .store = feed->store,
+        .device = feed->device,
+        .pull = (enum feed_pull)options->pull,
+        .worker = options->worker,
+        .token = options->token,
+        .authority = options->authority,
+        .first_index = feed->state.first,
+        .rank = options->rank,
+        .world = options->world,
+        .pad = options->pad != 0,
+        .done = &feed->state.begun,
+        .expected = options->state ? &expected : NULL,
+        .batches = options->batches > 0 ? options->batches : -1,
+        .batch_rows = batch_rows,
+        .slots = options->slots,
+        .fetchers = options->fetchers,
+        .cache_bytes = cache.bytes,
+        .reserve_bytes = cache.reserve_bytes,
+        .bad_rows = (enum bad_rows)options->bad_rows,
+        .expand = feed->expand,
+        .scale = options->scale != 0 ? options->scale : 1.0f / 255,
+        .patience_ms = options->patience_ms != 0 ? options->patience_ms : PATIENCE_MS_DEFAULT,
+        .trust_labels = options->trust_labels != 0,
+        .labels = (enum label_element)options->labels,
+        .moments = {
+            .channels = options->channels, .mean = options->mean, .deviation = options->deviation}};
     return feed_open(&inner, &feed->feed);
 }
 
@@ -423,6 +434,81 @@ int tombola_feed_settle(struct tombola_feed *feed, const struct tombola_batch *b
     return error == ERROR_USAGE ? error_prefix(error, "tombola_feed_settle: ") : error;
 }
 
+/* ---- copies ------------------------------------------------------------- */
+
+/* A copy, and behind it its arrays. */
+struct owned_batch {
+    struct tombola_batch batch; /* first */
+    _Alignas(16) char memory[];
+};
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 15) / 16 * 16;
+}
+
+static enum error copy_rows(struct tombola_feed *feed, const struct tombola_batch *batch,
+                            struct tombola_batch **ret_copy)
+{
+    const struct store_info *info = store_info(feed->store);
+    size_t row_bytes = info->features * element_bytes(feed->expand ? ELEMENT_F32 : info->element);
+    size_t features_at = aligned(batch->rows * sizeof(*batch->ids));
+    size_t labels_at = features_at + aligned(batch->rows * row_bytes);
+    size_t typed_at = labels_at + aligned(batch->rows * sizeof(*batch->labels));
+    size_t typed_bytes = batch->rows * label_element_bytes(feed_labels(feed->feed));
+    struct owned_batch *copy =
+        array_new(1, sizeof(*copy) + typed_at + typed_bytes + 1, "a copy of a batch");
+    if (!copy)
+        return ERROR_MEMORY;
+    copy->batch = *batch;
+    copy->batch.ids = memcpy(copy->memory, batch->ids, batch->rows * sizeof(*batch->ids));
+    copy->batch.labels =
+        memcpy(copy->memory + labels_at, batch->labels, batch->rows * sizeof(*batch->labels));
+    copy->batch.features = copy->memory + features_at;
+    enum error error = device_copy_out(feed->device, feed->put.queue, copy->memory + features_at,
+                                       batch->features, batch->rows * row_bytes);
+    if (!error && batch->device_labels) {
+        copy->batch.device_labels = copy->memory + typed_at;
+        error = device_copy_out(feed->device, feed->put.queue, copy->memory + typed_at,
+                                batch->device_labels, typed_bytes);
+    }
+    enum error waited = device_queue_wait(feed->device, feed->put.queue);
+    if (!error)
+        error = waited;
+    if (error)
+        free(copy);
+    else
+        *ret_copy = &copy->batch;
+    return error;
+}
+
+int tombola_batch_copy(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch,
+                       struct tombola_batch **ret_copy)
+{
+    static const char call[] = "tombola_batch_copy";
+    int64_t number;
+    int gpu = -1;
+    if (!feed || !ret_copy)
+        return error_set(ERROR_USAGE, "%s: %s is NULL", call, feed ? "ret_copy" : "the feed");
+    enum error error = enter(feed, call, &gpu);
+    if (error)
+        return error;
+    pthread_mutex_lock(&feed->lock);
+    error = follow_stream(feed, &feed->put, stream);
+    if (!error) /* is it out? */
+        error = feed_number(feed->feed, (const struct feed_batch *)batch, &number);
+    if (!error)
+        error = copy_rows(feed, batch, ret_copy);
+    leave(feed, gpu);
+    pthread_mutex_unlock(&feed->lock);
+    return error == ERROR_USAGE ? error_prefix(error, "%s: ", call) : error;
+}
+
+void tombola_batch_free(struct tombola_batch *copy)
+{
+    free(copy);
+}
+
 void tombola_feed_interrupt(struct tombola_feed *feed)
 {
     if (feed && feed->forks == forks)
@@ -484,7 +570,10 @@ void tombola_feed_describe(const struct tombola_feed *feed,
                                               .feature_names = info->feature_names,
                                               .label_texts = info->label_texts,
                                               .label_text_count = info->label_text_count,
-                                              .slots = feed_slots(feed->feed)};
+                                              .slots = feed_slots(feed->feed),
+                                              .labels = (int)feed_labels(feed->feed),
+                                              .dimensions = info->shape ? info->dimensions : 1,
+                                              .shape = info->shape ? info->shape : &feed->features};
     copy_out(ret_description, bytes, &description, sizeof(description));
 }
 

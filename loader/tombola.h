@@ -51,11 +51,11 @@
  *
  * THREADS
  *   A feed belongs to one thread at a time; tombola_feed_put(), tombola_feed_drop(),
- *   tombola_feed_settle(), tombola_feed_interrupt() and tombola_feed_stats() come from any. Feeds
- *   are independent of each other. The error message is per thread. A feed is that of the process
- *   which opened it: in a child that fork() made, every call for it is TOMBOLA_USAGE,
- *   tombola_feed_close() leaves it to the parent, and a feed of the child's own works. The GPU that
- *   CUDA has chosen for the calling thread stays what it was.
+ *   tombola_feed_settle(), tombola_batch_copy(), tombola_feed_interrupt() and tombola_feed_stats()
+ *   come from any. Feeds are independent of each other. The error message is per thread. A feed is
+ *   that of the process which opened it: in a child that fork() made, every call for it is
+ *   TOMBOLA_USAGE, tombola_feed_close() leaves it to the parent, and a feed of the child's own
+ *   works. The GPU that CUDA has chosen for the calling thread stays what it was.
  *
  * ERRORS
  *   Functions that can fail return TOMBOLA_OK or a negative enum tombola_status;
@@ -119,6 +119,15 @@ enum tombola_label_kind {
     TOMBOLA_LABEL_TEXT = 3 /* numbers into label_texts */
 };
 
+/* What `device_labels` of a batch are. */
+enum tombola_labels {
+    TOMBOLA_LABELS_HOST = 0, /* none: labels are on the host alone */
+    TOMBOLA_LABELS_F64 = 1,
+    TOMBOLA_LABELS_I64 = 2, /* TOMBOLA_USAGE where the store's are real numbers */
+    TOMBOLA_LABELS_F32 = 3,
+    TOMBOLA_LABELS_BY_KIND = 4 /* of an option: F64 for real numbers, else I64 */
+};
+
 #define TOMBOLA_NO_CACHE SIZE_MAX
 
 /* Zero is the default of every member but the first three. Texts are copied. */
@@ -159,6 +168,14 @@ struct tombola_options {
     const char *token;     /* for the sampler, as a bearer token; NULL: TOMBOLA_TOKEN */
     const char *authority; /* https://: the PEM file of those who may have signed the sampler's
                             * certificate; NULL: TOMBOLA_CA */
+    int labels;            /* enum tombola_labels */
+    /* Features become (x - mean) / deviation, as floats, where bytes were multiplied by `scale`. A
+     * row is `channels` runs of equally many features, each with one mean and deviation: 1 for all
+     * alike, 3 for images of three colours one behind the other, or as many as there are features.
+     * 0: features stay as they are. Read by tombola_feed_open() alone. */
+    size_t channels;
+    const float *mean;      /* [channels]; NULL: 0 */
+    const float *deviation; /* [channels], above 0; NULL: 1 */
 };
 
 struct tombola_batch {
@@ -170,6 +187,8 @@ struct tombola_batch {
     int64_t index;        /* TOMBOLA_INDEX: the batch's number; else counted from 0 */
     int64_t seq;          /* TOMBOLA_LEASE: the worker's number for it */
     int64_t attempt;      /* TOMBOLA_LEASE: above 1 it was lent before, and redelivered; else 0 */
+    const void *device_labels; /* [rows] in the device's memory, of enum tombola_labels as the
+                                * description says; NULL: TOMBOLA_LABELS_HOST */
 };
 
 /* Borrowed until tombola_feed_close(). */
@@ -184,7 +203,10 @@ struct tombola_description {
     const char *const *feature_names; /* [features] */
     const char *const *label_texts;   /* [label_text_count] */
     size_t label_text_count;
-    size_t slots; /* as many batches may be out */
+    size_t slots;         /* as many batches may be out */
+    int labels;           /* enum tombola_labels, of device_labels */
+    size_t dimensions;    /* of a row as its store has it (IDX: 28 x 28), in C order; at least 1 */
+    const int64_t *shape; /* [dimensions] */
 };
 
 struct tombola_stats {
@@ -229,6 +251,14 @@ TOMBOLA_API int tombola_feed_drop(struct tombola_feed *feed, void *stream,
  * memory back. The first word counts. */
 TOMBOLA_API int tombola_feed_settle(struct tombola_feed *feed, const struct tombola_batch *batch,
                                     int trained);
+/* From any thread: a batch of the caller's own with the same rows, all of it in host memory, behind
+ * what is in `stream`, for which it waits. It stays when the feed is closed; to be freed, not put
+ * back. */
+TOMBOLA_API int tombola_batch_copy(struct tombola_feed *feed, void *stream,
+                                   const struct tombola_batch *batch,
+                                   struct tombola_batch **ret_copy);
+/* NULL is legal. */
+TOMBOLA_API void tombola_batch_free(struct tombola_batch *copy);
 /* From any thread: the tombola_feed_next() that waits, or else the next one that would have to,
  * returns TOMBOLA_CANCELLED. The call after it goes on where it was. */
 TOMBOLA_API void tombola_feed_interrupt(struct tombola_feed *feed);

@@ -179,6 +179,13 @@ enum error device_scale_f32(struct device *device, struct device_queue *queue, f
     return device->ops->scale_f32(queue, to_device, from_device, count, scale);
 }
 
+enum error device_normalize_f32(struct device *device, struct device_queue *queue, float *on_device,
+                                size_t rows, size_t columns, const float *mean,
+                                const float *deviation)
+{
+    return device->ops->normalize_f32(queue, on_device, rows, columns, mean, deviation);
+}
+
 enum error device_queue_wait(struct device *device, struct device_queue *queue)
 {
     return device->ops->queue_wait(queue);

@@ -53,6 +53,9 @@ struct device_ops {
                             const uint8_t *from_device, size_t count, float scale) MUST_CHECK;
     enum error (*scale_f32)(struct device_queue *queue, float *to_device, const float *from_device,
                             size_t count, float scale) MUST_CHECK;
+    enum error (*normalize_f32)(struct device_queue *queue, float *on_device, size_t rows,
+                                size_t columns, const float *mean,
+                                const float *deviation) MUST_CHECK;
     enum error (*queue_wait)(struct device_queue *queue) MUST_CHECK;
     enum error (*event_new)(struct device *device, struct device_event **ret_event) MUST_CHECK;
     void (*event_free)(struct device *device, struct device_event *event);
@@ -112,6 +115,11 @@ enum error device_u8_to_f32(struct device *device, struct device_queue *queue, f
                             const uint8_t *from_device, size_t count, float scale) MUST_CHECK;
 enum error device_scale_f32(struct device *device, struct device_queue *queue, float *to_device,
                             const float *from_device, size_t count, float scale) MUST_CHECK;
+/* In place: x[r, c] = (x[r, c] - mean[c]) / deviation[c], each step rounded; all in device memory;
+ * bit-equal on every device. */
+enum error device_normalize_f32(struct device *device, struct device_queue *queue, float *on_device,
+                                size_t rows, size_t columns, const float *mean,
+                                const float *deviation) MUST_CHECK;
 /* Blocks until all work of the queue is done. */
 enum error device_queue_wait(struct device *device, struct device_queue *queue) MUST_CHECK;
 

@@ -168,6 +168,15 @@ __attribute__((always_inline)) static inline void scale_body(float *to, const fl
         to[i] = from[i] * scale;
 }
 
+__attribute__((always_inline)) static inline void normalize_body(float *restrict row,
+                                                                 size_t columns,
+                                                                 const float *restrict mean,
+                                                                 const float *restrict deviation)
+{
+    for (size_t i = 0; i < columns; i++)
+        row[i] = (row[i] - mean[i]) / deviation[i];
+}
+
 VECTORIZED static void expand_baseline(float *to, const uint8_t *from, size_t count, float scale)
 {
     expand_body(to, from, count, scale);
@@ -176,6 +185,12 @@ VECTORIZED static void expand_baseline(float *to, const uint8_t *from, size_t co
 VECTORIZED static void scale_baseline(float *to, const float *from, size_t count, float scale)
 {
     scale_body(to, from, count, scale);
+}
+
+VECTORIZED static void normalize_baseline(float *row, size_t columns, const float *mean,
+                                          const float *deviation)
+{
+    normalize_body(row, columns, mean, deviation);
 }
 
 #if defined(__x86_64__)
@@ -189,6 +204,12 @@ VECTORIZED __attribute__((target("avx2"))) static void scale_avx2(float *to, con
                                                                   size_t count, float scale)
 {
     scale_body(to, from, count, scale);
+}
+
+VECTORIZED __attribute__((target("avx2"))) static void
+normalize_avx2(float *row, size_t columns, const float *mean, const float *deviation)
+{
+    normalize_body(row, columns, mean, deviation);
 }
 #endif
 
@@ -220,6 +241,20 @@ static enum error cpu_scale_f32(struct device_queue *queue, float *to, const flo
     return OK;
 }
 
+static enum error cpu_normalize_f32(struct device_queue *queue, float *x, size_t rows,
+                                    size_t columns, const float *mean, const float *deviation)
+{
+    void (*normalize)(float *, size_t, const float *, const float *) = normalize_baseline;
+    (void)queue;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2"))
+        normalize = normalize_avx2;
+#endif
+    for (size_t i = 0; i < rows; i++)
+        normalize(x + i * columns, columns, mean, deviation);
+    return OK;
+}
+
 const struct device_ops device_cpu_ops = {
     .name = "cpu",
     .open = cpu_open,
@@ -236,6 +271,7 @@ const struct device_ops device_cpu_ops = {
     .copy_out = cpu_copy,
     .u8_to_f32 = cpu_u8_to_f32,
     .scale_f32 = cpu_scale_f32,
+    .normalize_f32 = cpu_normalize_f32,
     .queue_wait = cpu_queue_wait,
     .event_new = cpu_event_new,
     .event_free = cpu_event_free,

@@ -4,7 +4,7 @@
  * without driver or GPU fails in cudaGetDeviceCount() and nowhere else. Every call names its GPU
  * first, because CUDA keeps that choice per thread and callers are many threads.
  *
- * The kernels multiply once and round once (__fmul_rn, never fused), so that results are bit-equal
+ * The kernels round each step (__fmul_rn and its kin, never fused), so that results are bit-equal
  * to those of device_cpu.c.
  */
 #include <cuda_runtime_api.h>
@@ -77,6 +77,16 @@ static enum error count_devices(int *ret_count)
 }
 
 /* A GPU that exists may still be one that this build has no code for. */
+__global__ void normalize_f32(float *x, size_t count, size_t columns, const float *mean,
+                              const float *deviation)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        size_t column = i % columns;
+        x[i] = __fdiv_rn(__fsub_rn(x[i], mean[column]), deviation[column]);
+    }
+}
+
 static enum error check_kernels(struct device *device);
 
 static enum error describe(struct device *device)
@@ -430,6 +440,18 @@ static enum error cuda_scale_f32(struct device_queue *queue, float *to, const fl
     return launched(queue->device, "scaling floats");
 }
 
+static enum error cuda_normalize_f32(struct device_queue *queue, float *x, size_t rows,
+                                     size_t columns, const float *mean, const float *deviation)
+{
+    enum error error = enter(queue->device);
+    size_t count = rows * columns;
+    if (error || count == 0)
+        return error;
+    normalize_f32<<<blocks_for(count), THREADS_A_BLOCK, 0, queue->stream>>>(x, count, columns, mean,
+                                                                            deviation);
+    return launched(queue->device, "normalizing floats");
+}
+
 static int cuda_choice(void)
 {
     int index = -1;
@@ -463,6 +485,7 @@ extern "C" const struct device_ops device_cuda_ops = {
     cuda_copy_out,
     cuda_u8_to_f32,
     cuda_scale_f32,
+    cuda_normalize_f32,
     cuda_queue_wait,
     cuda_event_new,
     cuda_event_free,

@@ -14,11 +14,24 @@ struct copier {
     struct copier_options options;
     struct ring *ring;
     struct device_queue *queue;
+    struct device_moments moments;
     void *staging; /* [B, row_bytes] in device memory: u8 on their way to f32; NULL: not needed */
     _Atomic int64_t busy_ns;
     pthread_t thread;
     bool started;
 };
+
+/* Nobody reads the slot's labels on the host any more when its memory is the copier's. */
+static enum error copy_labels(struct copier *copier, struct slot *slot)
+{
+    const struct copier_options *options = &copier->options;
+    label_element_convert(options->labels, slot->host_labels, slot->labels, slot->rows);
+    return slot->device_labels == slot->host_labels
+               ? OK
+               : device_copy_in(options->device, copier->queue, slot->device_labels,
+                                slot->host_labels,
+                                slot->rows * label_element_bytes(options->labels));
+}
 
 /* One staging buffer is enough: everything here goes through one queue, in order. */
 static enum error copy_slot(struct copier *copier, struct slot *slot)
@@ -36,6 +49,12 @@ static enum error copy_slot(struct copier *copier, struct slot *slot)
     if (!error && options->expand)
         error = device_u8_to_f32(device, copier->queue, slot->device, source,
                                  slot->rows * options->row_elements, options->scale);
+    if (!error && copier->moments.mean)
+        error = device_normalize_f32(device, copier->queue, slot->device, slot->rows,
+                                     options->row_elements, copier->moments.mean,
+                                     copier->moments.deviation);
+    if (!error && options->labels != LABELS_HOST)
+        error = copy_labels(copier, slot);
     if (!error)
         error = device_event_record(device, slot->copied, copier->queue);
     return error;
@@ -68,6 +87,9 @@ static enum error copier_init(struct copier *copier)
     if (!error && options->expand && options->device->kind != DEVICE_CPU)
         error = device_memory_new(options->device, options->batch_rows * options->row_bytes,
                                   &copier->staging);
+    if (!error)
+        error = device_moments_init(&copier->moments, &options->moments, options->row_elements,
+                                    options->device, copier->queue);
     if (error)
         return error;
     error = thread_start("tombola-copy", run, copier, &copier->thread);
@@ -102,6 +124,7 @@ void copier_stop(struct copier *copier)
     if (copier->queue && device_queue_wait(copier->options.device, copier->queue))
         log_warning("%s", error_message());
     device_memory_free(copier->options.device, copier->staging);
+    device_moments_release(&copier->moments, copier->options.device);
     device_queue_free(copier->options.device, copier->queue);
     free(copier);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The copier: the thread that takes filled slots in their order and brings them to the device:
- * copies them (where the device has memory of its own) and scales u8 to f32 there. The trainer's
- * thread does none of it; on the CPU scaling is this thread's work.
+ * copies them (where the device has memory of its own), scales u8 to f32 and normalizes there. The
+ * trainer's thread does none of it; on the CPU that is this thread's work.
  *
  * Before a slot's device memory is written, the copier's queue waits for the event that feed_put()
  * set on the trainer's queue; behind the copy it sets the event that feed_next() makes the
@@ -17,6 +17,8 @@
 
 #include "common/error.h"
 #include "loader/device/device.h"
+#include "loader/feed/feature_moments.h"
+#include "loader/feed/label_element.h"
 #include "loader/feed/ring.h"
 
 struct copier_options {
@@ -26,6 +28,8 @@ struct copier_options {
     size_t row_bytes;      /* of a row as it is fetched */
     bool expand;           /* u8 to f32 */
     float scale;
+    struct feature_moments moments; /* of floats; read when it starts */
+    enum label_element labels;
 };
 
 struct copier;

@@ -2,12 +2,10 @@
 #include "loader/feed/feed.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/array.h"
 #include "common/clock.h"
@@ -16,38 +14,15 @@
 #include "common/log.h"
 #include "common/machine.h"
 #include "loader/feed/copier.h"
+#include "loader/feed/feed_options.h"
 #include "loader/feed/fetcher.h"
 #include "loader/feed/label_check.h"
 #include "loader/feed/lease_keeper.h"
 #include "loader/feed/pull_queue.h"
 #include "loader/feed/puller.h"
 #include "loader/feed/ring.h"
-#include "loader/feed/sampler_batch.h"
 #include "loader/feed/sampler_client.h"
 #include "loader/store/row_cache.h"
-
-#define SLOTS_FEW 8
-#define SLOTS_LEASED 16
-#define SLOTS_MANY 64
-#define SLOTS_BYTES (32u << 20)
-/* Floats made of bytes lie in few targets, which stay in the processor's second cache (README). */
-#define TARGETS_LEAST 4
-#define CACHE_BYTES (1u << 20) /* where the system does not say */
-/* Large batches: a slot for each of filling, copying and training, and more while all of them keep
- * below so many bytes. */
-#define SLOTS_LEAST 3
-#define SLOTS_MOST_BYTES (256u << 20)
-#define DRAWS_AHEAD_DEFAULT 4
-/* Two requests for eight leases each, and 16 slots: an epoch of MNIST in batches of 100 takes 16 ms
- * instead of the 46 of one lease a request; 64 slots for leases, which others wait for when this
- * process dies, would save another one. */
-#define LEASES_AT_ONCE 8
-#define LEASED_ROWS_AT_ONCE 4096 /* of larger batches fewer; they hide a request by themselves */
-#define LEASES_AHEAD_DEFAULT 2
-/* Ids that wait in the pull queue: enough to hide a request behind them, few for large batches. */
-#define QUEUE_ROWS 8192
-#define QUEUE_CAPACITY_LIMIT 64
-#define CLOSE_MS_DEFAULT 500
 
 /* What a feed shares with the thread that ends and frees it, and that may be left behind. */
 struct closing {
@@ -83,107 +58,6 @@ struct feed {
 
 /* ---- opening ------------------------------------------------------------ */
 
-static enum error check_count(const char *what, size_t value, size_t minimum, size_t maximum)
-{
-    if (value >= minimum && value <= maximum)
-        return OK;
-    return error_set(ERROR_USAGE, "a feed with %zu %s; %zu to %zu are possible", value, what,
-                     minimum, maximum);
-}
-
-/* Within the bytes of large batches, in host and device memory. */
-static size_t most_slots(const struct feed_options *options)
-{
-    const struct store_info *info = store_info(options->store);
-    size_t fetched_bytes = info->features * element_bytes(info->element) + sizeof(double);
-    size_t device_bytes = options->device->kind == DEVICE_CPU ? 0 : fetched_bytes;
-    if (options->expand && info->element == ELEMENT_U8)
-        device_bytes = info->features * element_bytes(ELEMENT_F32);
-    return SLOTS_MOST_BYTES / (fetched_bytes + device_bytes) / (options->batch_rows + 1);
-}
-
-/* While other processes have the processor for some milliseconds the pipeline stands; 64 small
- * batches bridge that (measured on a busy machine: 2 to 6 % of the time waited with 8 slots, 0.1
- * to 0.4 % with 64). Draws keep few: what was drawn and not used when a consumer leaves is gone,
- * and what is lent waits for others until it expires. */
-static size_t usual_slots(enum feed_pull pull)
-{
-    switch (pull) {
-    case FEED_DRAW:
-        return SLOTS_FEW;
-    case FEED_LEASE:
-        return SLOTS_LEASED;
-    case FEED_INDEX:
-    case FEED_GRANTED:
-        break;
-    }
-    return SLOTS_MANY;
-}
-
-static size_t default_slots(const struct feed_options *options)
-{
-    size_t row_bytes = (store_info(options->store)->features + 1) * sizeof(float);
-    size_t most = most_slots(options);
-    if (most < SLOTS_FEW)
-        return most < SLOTS_LEAST ? SLOTS_LEAST : most;
-    if (options->batch_rows >= SLOTS_BYTES / row_bytes / SLOTS_FEW)
-        return SLOTS_FEW;
-    size_t fit = SLOTS_BYTES / row_bytes / (options->batch_rows + 1);
-    size_t limit = usual_slots(options->pull);
-    return fit < limit ? fit : limit;
-}
-
-/* Of one request; no more than there are slots for. */
-static size_t leases_at_once(const struct feed_options *options)
-{
-    size_t fit = LEASED_ROWS_AT_ONCE / options->batch_rows;
-    size_t limit = options->slots < LEASES_AT_ONCE ? options->slots : LEASES_AT_ONCE;
-    return fit < 1 ? 1 : fit < limit ? fit : limit;
-}
-
-static size_t default_targets(const struct feed_options *options)
-{
-    long known = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    size_t cache_bytes = known > 0 ? (size_t)known : CACHE_BYTES;
-    size_t row_bytes = store_info(options->store)->features * sizeof(float) + 1;
-    size_t fit = cache_bytes / row_bytes / (options->batch_rows + 1);
-    return fit < TARGETS_LEAST ? TARGETS_LEAST : fit;
-}
-
-static enum error check_options(struct feed_options *options)
-{
-    if (options->targets == 0)
-        options->targets = options->slots ? options->slots : default_targets(options);
-    if (options->slots == 0)
-        options->slots = default_slots(options);
-    if (options->draws_ahead == 0)
-        options->draws_ahead =
-            options->pull == FEED_LEASE ? LEASES_AHEAD_DEFAULT : DRAWS_AHEAD_DEFAULT;
-    if (options->fetchers == 0)
-        options->fetchers = 1;
-    if (options->close_ms == 0)
-        options->close_ms = CLOSE_MS_DEFAULT;
-    enum error error =
-        check_count("rows a batch", options->batch_rows, 1, SAMPLER_BATCH_ROWS_LIMIT);
-    if (!error)
-        error = check_count("slots", options->slots, 2, RING_SLOTS_LIMIT);
-    if (!error)
-        error = check_count("draws ahead", options->draws_ahead, 1, PULLER_CONNECTIONS_LIMIT);
-    if (!error)
-        error = check_count("fetchers", options->fetchers, 1, FETCHERS_LIMIT);
-    if (options->world == 0)
-        options->world = 1;
-    if (!error && (options->world < 1 || options->rank < 0 || options->rank >= options->world))
-        error = error_set(ERROR_USAGE,
-                          "a feed of rank %" PRId64 " of %" PRId64
-                          "; ranks are 0 to world - 1, and world is at least 1",
-                          options->rank, options->world);
-    if (!error && options->pull == FEED_INDEX && options->first_index < 0)
-        error = error_set(ERROR_USAGE, "a feed from index %" PRId64 "; it starts at 0",
-                          options->first_index);
-    return error;
-}
-
 /* NULL stays NULL. */
 static enum error copy_text(const char *text, char **ret_copy)
 {
@@ -191,19 +65,6 @@ static enum error copy_text(const char *text, char **ret_copy)
         return OK;
     *ret_copy = strdup(text);
     return *ret_copy ? OK : error_set_memory(strlen(text), "a name");
-}
-
-static size_t queue_capacity(const struct feed_options *options)
-{
-    size_t capacity = QUEUE_ROWS / options->batch_rows;
-    if (options->pull ==
-        FEED_DRAW) /* what is drawn and not delivered is gone: only what is needed */
-        capacity = options->draws_ahead;
-    if (options->pull == FEED_LEASE)
-        capacity = leases_at_once(options);
-    if (capacity > QUEUE_CAPACITY_LIMIT)
-        capacity = QUEUE_CAPACITY_LIMIT;
-    return capacity < 2 ? 2 : capacity;
 }
 
 static bool expands(const struct feed *feed)
@@ -234,6 +95,7 @@ static enum error make_ring(struct feed *feed)
                                .rows = options->batch_rows,
                                .row_bytes = fetched_bytes,
                                .device_row_bytes = own_memory ? feed->row_bytes : 0,
+                               .label_bytes = label_element_bytes(options->labels),
                                .targets = options->targets};
     return ring_new(&shape, options->device, &feed->ring);
 }
@@ -248,7 +110,9 @@ static enum error start_stages(struct feed *feed)
                                     .row_elements = info->features,
                                     .row_bytes = info->features * element_bytes(info->element),
                                     .expand = expands(feed),
-                                    .scale = options->scale};
+                                    .scale = options->scale,
+                                    .moments = options->moments,
+                                    .labels = options->labels};
     struct fetcher_options fetcher = {.store = feed->cache ? feed->cache : options->store,
                                       .device = options->device,
                                       .threads = options->fetchers,
@@ -270,7 +134,7 @@ static enum error start_stages(struct feed *feed)
                                     .batch_rows = options->batch_rows,
                                     .connections = options->draws_ahead,
                                     .leases = feed->leases,
-                                    .leases_at_once = leases_at_once(options),
+                                    .leases_at_once = feed_options_leases_at_once(options),
                                     .labels = feed->labels,
                                     .store = info,
                                     .fails_on_bad_rows = options->bad_rows == BAD_ROWS_FAIL};
@@ -357,7 +221,7 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
     feed->options = *options;
     store_keep(options->store);
     device_keep(options->device);
-    enum error error = check_options(&feed->options);
+    enum error error = feed_options_complete(&feed->options);
     if (!error)
         error = prepare_to_close(feed);
     if (!error)
@@ -383,7 +247,8 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
     if (!error)
         error = make_ring(feed);
     if (!error)
-        error = pull_queue_new(queue_capacity(&feed->options), options->batch_rows, &feed->queue);
+        error = pull_queue_new(feed_options_queue_capacity(&feed->options), options->batch_rows,
+                               &feed->queue);
     if (!error && !options->trust_labels)
         error = label_check_new(store_info(options->store), &feed->labels);
     if (!error && options->pull == FEED_LEASE)
@@ -517,7 +382,8 @@ enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64
                                  .first = slot->first,
                                  .index = slot->index,
                                  .seq = slot->seq,
-                                 .attempt = slot->attempt};
+                                 .attempt = slot->attempt,
+                                 .device_labels = slot->device_labels};
     slot->settled = false;
     count(&feed->batch_count, 1);
     count(&feed->row_count, (int64_t)slot->rows);
@@ -615,6 +481,11 @@ enum error feed_number(struct feed *feed, const struct feed_batch *batch, int64_
         return ERROR_USAGE;
     *ret_number = slot->sequence;
     return OK;
+}
+
+enum label_element feed_labels(const struct feed *feed)
+{
+    return feed->options.labels;
 }
 
 size_t feed_slots(const struct feed *feed)

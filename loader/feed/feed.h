@@ -36,6 +36,8 @@
 
 #include "common/error.h"
 #include "loader/device/device.h"
+#include "loader/feed/feature_moments.h"
+#include "loader/feed/label_element.h"
 #include "loader/store/store.h"
 
 struct index_set;
@@ -79,9 +81,11 @@ struct feed_options {
     size_t cache_bytes;   /* memory for rows, all or as many as it holds: row_cache.h; 0: none */
     size_t reserve_bytes; /* so much stays free on the machine meanwhile */
     enum bad_rows bad_rows;
-    bool expand;         /* true: features arrive as f32 (u8 times `scale`); false: as stored */
-    float scale;         /* 1/255 for u8 pixels; applied to u8 only */
-    int64_t patience_ms; /* give up on a silent sampler after this long; < 0: never */
+    bool expand; /* true: features arrive as f32 (u8 times `scale`); false: as stored */
+    float scale; /* 1/255 for u8 pixels; applied to u8 only */
+    struct feature_moments moments; /* of features that are f32 then; read by feed_open() alone */
+    enum label_element labels;      /* of the batches' device_labels */
+    int64_t patience_ms;            /* give up on a silent sampler after this long; < 0: never */
     /* The order that the stream must have from the first batch on, else ERROR_CONFLICT; copied;
      * NULL: FEED_DRAW, or any. */
     const struct sampler_stream *expected;
@@ -98,6 +102,7 @@ struct feed_batch {
     int64_t index;        /* FEED_INDEX, FEED_GRANTED: the sampler's; else counted from 0 */
     int64_t seq;          /* FEED_LEASE: of the lease */
     int64_t attempt;      /* FEED_LEASE: how often it was lent, 1 the first time; else 0 */
+    const void *device_labels; /* [rows] of feed_labels(), in device memory; NULL: LABELS_HOST */
 };
 
 struct feed_stats {
@@ -172,6 +177,8 @@ bool feed_is_settled(const struct feed *feed, const struct feed_batch *batch);
 enum error feed_number(struct feed *feed, const struct feed_batch *batch,
                        int64_t *ret_number) MUST_CHECK;
 
+/* What device_labels are. */
+enum label_element feed_labels(const struct feed *feed);
 /* So many batches can be out at a time: K, or the targets. */
 size_t feed_slots(const struct feed *feed);
 /* Cheap: any thread, at any time. */

@@ -44,9 +44,11 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_COPYING, SLOT_COPIED
 struct slot {
     size_t number; /* 0..K-1, constant */
     /* The memory; constant, but `device` where there are fewer targets than slots. */
-    int64_t *ids;   /* [B], host */
-    double *labels; /* [B], host */
-    void *host;     /* [B, row_bytes], pinned */
+    int64_t *ids;        /* [B], host */
+    double *labels;      /* [B], host */
+    void *host_labels;   /* [B] of the labels' element, host; NULL: none are wanted on the device */
+    void *device_labels; /* the same on the device; on a CPU `host_labels` */
+    void *host;          /* [B, row_bytes], pinned */
     void *device; /* its target, [B, device_row_bytes], while COPYING, COPIED and BUSY; `host` when
                    * those are 0 */
     struct device_event *copied;   /* set behind the copy to the device */
@@ -66,6 +68,7 @@ struct ring_shape {
     size_t rows;             /* B */
     size_t row_bytes;        /* of a row as it is fetched */
     size_t device_row_bytes; /* of a row on the device; 0: the host memory is used (CPU only) */
+    size_t label_bytes;      /* of a label on the device; 0: none are wanted there */
     size_t targets;          /* batches on the device at a time, on a CPU; 0: K */
 };
 

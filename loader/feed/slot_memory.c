@@ -15,6 +15,7 @@ struct slot_memory {
     struct device *device;
     struct ring_shape shape; /* targets filled in */
     struct slot *slots;
+    void *host_labels, *device_labels; /* owned; of all slots; NULL: not wanted */
     void *host;   /* owned; of all slots in one piece: few pages, pinned at once */
     void *memory; /* owned; the targets; NULL: a slot's target is its host memory */
     void **free;  /* [targets], a stack of those that no slot has; NULL: each slot keeps its own */
@@ -36,7 +37,8 @@ static void *part(void *memory, size_t number, size_t rows, size_t row_bytes)
  * fit at all is refused before. */
 static enum error check_size(const struct ring_shape *shape, const struct device *device)
 {
-    size_t row = sizeof(int64_t) + sizeof(double), total = SIZE_MAX, targets = 0;
+    size_t row = sizeof(int64_t) + sizeof(double) + shape->label_bytes, total = SIZE_MAX,
+           targets = 0;
     struct machine machine;
     machine_look(&machine);
     bool over = __builtin_add_overflow(row, shape->row_bytes, &row);
@@ -87,10 +89,26 @@ static enum error slot_init(struct slot_memory *memory, struct slot *slot)
         slot->device = slot->host;
     else if (!memory->free)
         slot->device = part(memory->memory, slot->number, shape->rows, shape->device_row_bytes);
+    if (memory->host_labels)
+        slot->host_labels =
+            part(memory->host_labels, slot->number, shape->rows, shape->label_bytes);
+    slot->device_labels = memory->device_labels ? part(memory->device_labels, slot->number,
+                                                       shape->rows, shape->label_bytes)
+                                                : slot->host_labels;
     if (!error)
         error = device_event_new(device, &slot->copied);
     if (!error)
         error = device_event_new(device, &slot->released);
+    return error;
+}
+
+static enum error make_labels(struct slot_memory *memory)
+{
+    const struct ring_shape *shape = &memory->shape;
+    size_t bytes = shape->slots * part_bytes(shape->rows, shape->label_bytes);
+    enum error error = device_host_new(memory->device, bytes, &memory->host_labels);
+    if (!error && memory->device->kind != DEVICE_CPU)
+        error = device_memory_new(memory->device, bytes, &memory->device_labels);
     return error;
 }
 
@@ -101,6 +119,8 @@ static enum error memory_init(struct slot_memory *memory)
         memory->device, shape->slots * part_bytes(shape->rows, shape->row_bytes), &memory->host);
     if (!error && shape->device_row_bytes > 0)
         error = make_targets(memory);
+    if (!error && shape->label_bytes > 0)
+        error = make_labels(memory);
     for (size_t i = 0; !error && i < shape->slots; i++) {
         memory->slots[i].number = i;
         error = slot_init(memory, &memory->slots[i]);
@@ -150,6 +170,8 @@ void slot_memory_free(struct slot_memory *memory)
         slot_release(memory, &memory->slots[i]);
     device_memory_free(memory->device, memory->memory);
     device_host_free(memory->device, memory->host);
+    device_memory_free(memory->device, memory->device_labels);
+    device_host_free(memory->device, memory->host_labels);
     free(memory->free);
     free(memory);
 }

@@ -68,6 +68,7 @@ enum error idx_header_parse(const uint8_t *bytes, size_t length, uint64_t file_b
         uint64_t size = big_endian(bytes + 4 + 4 * i, 4);
         if (size == 0)
             return error_set(ERROR_INPUT, "%s has no rows: its dimension %zu is 0", path, i + 1);
+        header.shape[i] = (int64_t)size;
         is_over |= __builtin_mul_overflow(total, size, &total);
         if (i == 0)
             header.rows = (int64_t)size;

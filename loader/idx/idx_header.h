@@ -26,10 +26,11 @@ enum idx_type {
 
 struct idx_header {
     enum idx_type type;
-    size_t value_bytes; /* 1, 2, 4 or 8 */
-    size_t dimensions;  /* D, 1 to IDX_DIMENSIONS_LIMIT */
-    int64_t rows;       /* at least 1 */
-    size_t values;      /* of a row, at least 1: the product of the other dimensions */
+    size_t value_bytes;                  /* 1, 2, 4 or 8 */
+    size_t dimensions;                   /* D, 1 to IDX_DIMENSIONS_LIMIT */
+    int64_t shape[IDX_DIMENSIONS_LIMIT]; /* [dimensions] */
+    int64_t rows;                        /* the first of them, at least 1 */
+    size_t values; /* of a row, at least 1: the product of the other dimensions */
     size_t row_bytes;
     size_t bytes; /* of the header */
 };

@@ -173,6 +173,9 @@ static enum error open_values(struct idx_store *store, bool keys_only)
     if (!error) {
         *info = (struct store_info){.rows = store->header.rows,
                                     .features = store->header.values,
+                                    .shape = store->header.dimensions > 1 ? store->header.shape + 1
+                                                                          : NULL,
+                                    .dimensions = store->header.dimensions - 1,
                                     .element = ELEMENT_U8,
                                     .bytes = file.identity.size_bytes,
                                     .feature_names = (const char *const *)store->names};

@@ -82,7 +82,20 @@ static PyObject *batch_ids(struct batch_object *self, PyObject *args)
     return view_or_copy(view(self, self->batch->ids, 'q', 1, shape), copies);
 }
 
-/* labels(format, copy): as int64 (q) or float32 (f), which are copies, or float64 (d). */
+/* An array on the feed's device is `array` (a reference, or NULL), wherever that is; else a copy
+ * where one is wanted. */
+static PyObject *on_device(const struct batch_object *self, struct array_object *array, int copies)
+{
+    const struct tombola_description *description = &self->owner->description;
+    if (!array || !description->device_is_cuda)
+        return view_or_copy(array, copies);
+    array->device_type = DLPACK_CUDA;
+    array->device_index = description->device_index;
+    return (PyObject *)array;
+}
+
+/* labels(format, copy): as int64 (q), float32 (f) or float64 (d); on the device where the feed was
+ * asked for those, else on the host, where the first two are copies. */
 static PyObject *batch_labels(struct batch_object *self, PyObject *args)
 {
     const double *labels = self->batch->labels;
@@ -90,6 +103,9 @@ static PyObject *batch_labels(struct batch_object *self, PyObject *args)
     int format, copies = 0;
     if (!PyArg_ParseTuple(args, "C|p", &format, &copies))
         return NULL;
+    if (format == "\0dqf\0"[self->owner->description.labels]) /* enum tombola_labels */
+        return on_device(self, view(self, self->batch->device_labels, (char)format, 1, shape),
+                         copies);
     if (format == 'd')
         return view_or_copy(view(self, labels, 'd', 1, shape), copies);
     if (format != 'q' && format != 'f')
@@ -129,13 +145,7 @@ static PyObject *batch_features(struct batch_object *self, PyObject *args)
         return PyErr_Format(PyExc_ValueError, "the shape has %zu elements, a row has %zu", items,
                             description->features);
     char format = description->element == TOMBOLA_U8 ? 'B' : 'f';
-    struct array_object *array = view(self, self->batch->features, format, dimensions, shape);
-    if (array && description->device_is_cuda) {
-        array->device_type = DLPACK_CUDA;
-        array->device_index = description->device_index;
-        copies = 0;
-    }
-    return view_or_copy(array, copies);
+    return on_device(self, view(self, self->batch->features, format, dimensions, shape), copies);
 }
 
 /* Where the numbers of a batch stand in it, all of 8 bytes. */

@@ -14,26 +14,36 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
                             "pull",         "bad_rows", "first_index", "batches",     "expand",
                             "scale",        "slots",    "fetchers",    "cache_bytes", "patience_ms",
                             "trust_labels", "rank",     "world",       "pad",         "state",
-                            "worker",       "token",    "authority",   NULL};
+                            "worker",       "token",    "authority",   "labels",      "mean",
+                            "deviation",    NULL};
     struct tombola_options options = {.struct_bytes = sizeof(options)};
     Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = -1;
+    Py_buffer mean = {.buf = NULL}, deviation = {.buf = NULL};
     long long first_index = 0, batches = 0, patience_ms = 0, rank = 0, world = 0;
     if (self->calls) {
         PyErr_SetString(PyExc_TypeError, "a Feed is opened once");
         return -1;
     }
     if (!PyArg_ParseTupleAndKeywords(
-            args, words, "ss|$nzziiLLpfnnnLpLLpzzzz", names, &options.sampler_url,
+            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*", names, &options.sampler_url,
             &options.store_uri, &batch_size, &options.device, &options.stream, &options.pull,
             &options.bad_rows, &first_index, &batches, &options.expand, &options.scale, &slots,
             &fetchers, &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world,
-            &options.pad, &options.state, &options.worker, &options.token, &options.authority))
+            &options.pad, &options.state, &options.worker, &options.token, &options.authority,
+            &options.labels, &mean, &deviation))
         return -1;
     if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1) {
         PyErr_SetString(PyExc_ValueError,
                         "batch_size, slots, fetchers and cache are counts of 0 or more");
-        return -1;
+        goto out;
     }
+    if (mean.len != deviation.len || mean.len % (Py_ssize_t)sizeof(float) != 0) {
+        PyErr_SetString(PyExc_ValueError, "mean and deviation are equally many float32");
+        goto out;
+    }
+    options.channels = (size_t)mean.len / sizeof(float);
+    options.mean = mean.buf;
+    options.deviation = deviation.buf;
     options.batch_rows = (size_t)batch_size;
     options.slots = (size_t)slots;
     options.fetchers = (size_t)fetchers;
@@ -50,7 +60,7 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
     self->calls = PyThread_allocate_lock();
     if (!self->calls) {
         PyErr_NoMemory();
-        return -1;
+        goto out;
     }
     int status;
     struct tombola_feed *feed = NULL;
@@ -59,11 +69,14 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
     Py_END_ALLOW_THREADS;
     if (status) {
         core_raise(core_state(Py_TYPE(self)), status);
-        return -1;
+        goto out;
     }
     self->feed = feed;
     tombola_feed_describe(feed, &self->description, sizeof(self->description));
-    return 0;
+out:
+    PyBuffer_Release(&mean);
+    PyBuffer_Release(&deviation);
+    return self->feed ? 0 : -1;
 }
 
 static void close_feed(struct feed_object *self)
@@ -211,6 +224,19 @@ static PyObject *texts(const char *const *from, size_t count)
     return list;
 }
 
+static PyObject *shape_of(const struct tombola_description *is)
+{
+    PyObject *shape = PyTuple_New((Py_ssize_t)is->dimensions);
+    for (size_t i = 0; shape && i < is->dimensions; i++) {
+        PyObject *length = PyLong_FromLongLong(is->shape[i]);
+        if (!length)
+            Py_CLEAR(shape);
+        else
+            PyTuple_SET_ITEM(shape, (Py_ssize_t)i, length);
+    }
+    return shape;
+}
+
 /* The description's texts live as long as the feed. */
 static PyObject *feed_describe(struct feed_object *self, PyObject *unused)
 {
@@ -220,16 +246,18 @@ static PyObject *feed_describe(struct feed_object *self, PyObject *unused)
         return PyErr_Format(PyExc_ValueError, "the loader is closed");
     PyObject *names = texts(is->feature_names, is->feature_names ? is->features : 0);
     PyObject *labels = texts(is->label_texts, is->label_text_count);
+    PyObject *shape = shape_of(is);
     PyObject *result = NULL;
-    if (names && labels)
-        result = Py_BuildValue("{s:L,s:n,s:i,s:i,s:O,s:i,s:s,s:O,s:O,s:n}", "rows",
-                               (long long)is->rows, "features", (Py_ssize_t)is->features, "element",
-                               is->element, "label_kind", is->label_kind, "device_is_cuda",
-                               is->device_is_cuda ? Py_True : Py_False, "device_index",
-                               is->device_index, "device", is->device, "feature_names", names,
-                               "label_texts", labels, "slots", (Py_ssize_t)is->slots);
+    if (names && labels && shape)
+        result = Py_BuildValue(
+            "{s:L,s:n,s:i,s:i,s:O,s:i,s:s,s:O,s:O,s:n,s:O}", "rows", (long long)is->rows,
+            "features", (Py_ssize_t)is->features, "element", is->element, "label_kind",
+            is->label_kind, "device_is_cuda", is->device_is_cuda ? Py_True : Py_False,
+            "device_index", is->device_index, "device", is->device, "feature_names", names,
+            "label_texts", labels, "slots", (Py_ssize_t)is->slots, "shape", shape);
     Py_XDECREF(names);
     Py_XDECREF(labels);
+    Py_XDECREF(shape);
     return result;
 }
 

@@ -34,9 +34,11 @@ extern const char *const element_names[2];    /* "u8", "f32" */
 extern const char *const label_kind_names[4]; /* "none", "integer", "real", "text" */
 
 struct store_info {
-    const char *uri; /* as given, for messages; open() may set another, malloc'ed */
-    int64_t rows;    /* R */
-    size_t features; /* F; 0 is legal: a store of (id, label) only */
+    const char *uri;      /* as given, for messages; open() may set another, malloc'ed */
+    int64_t rows;         /* R */
+    size_t features;      /* F; 0 is legal: a store of (id, label) only */
+    const int64_t *shape; /* of a row, in C order: F elements; NULL: [F] */
+    size_t dimensions;    /* of it */
     enum element element;
     enum label_kind label_kind;
     const char *const *column_names;  /* all columns in their order; NULL: not known */

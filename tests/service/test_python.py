@@ -96,9 +96,39 @@ for output in (np.asarray, np.from_dlpack, "dlpack", "numpy"):
 with tombola.Loader(url, store, dtype="float32", scale=2, label_dtype="float32") as loader:
     ids, labels, x = next(iter(loader))
     assert labels.dtype == np.float32 and (labels == rows[ids, 0]).all() and (x == rows[ids, 1:].astype(np.float32) * 2).all()
+columns = np.arange(784, dtype=np.float32)
+for mean, std in ((0.1307, 0.3081), (0.5, None), (None, np.float32(2)), ([1, 2], (3, 4)), (columns, 7), (columns, columns + 1)):
+    with tombola.Loader(url, store, mean=mean, std=std, label_dtype="float64") as loader:
+        ids, labels, x = next(iter(loader))
+        means, stds = (np.repeat(np.float32(fallback if value is None else value), 784 // np.size(value))
+                       for value, fallback in ((mean, 0), (std, 1)))
+        assert loader.dtype == "float32" and labels.dtype == np.float64 and (labels == rows[ids, 0]).all()
+        assert (x == (rows[ids, 1:].astype(np.float32) * np.float32(1 / 255) - means) / stds).all(), (mean, std)
 for ids, labels, x in kept:
     assert (labels == rows[ids, 0]).all() and (x.reshape(-1, 784) == rows[ids, 1:]).all(), "it was written again"
 """, CSV=f"{demo}/mnist_train.csv")
+
+
+def test_a_row_keeps_its_shape(package, sampler, tmp_path):  # noqa: F811
+    """Of an IDX file; and labels that are real numbers are not cut to integers."""
+    (tmp_path / "x-images-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0, 3, *range(24)]))
+    (tmp_path / "real.csv").write_text("label,a\n0.5,1\n2,3\n")
+    script = """
+(ids, labels, x), = tombola.Loader(url, store)
+assert labels is None and x.shape == (4, 2, 3) and (x == np.arange(24).reshape(4, 2, 3)[ids]).all()
+"""
+    store = f"idx:{tmp_path}/x-images-idx3-ubyte"
+    run(package, BEGIN + script, sampler("--store", store, "--epochs", 1).url, store)
+    script = """
+try:
+    tombola.Loader(url, store, label_dtype="int64")
+except tombola.UsageError as error:
+    assert "are real numbers" in str(error), error
+else:
+    raise AssertionError("it works")
+"""
+    store = f"csv:{tmp_path}/real.csv"
+    run(package, BEGIN + script, sampler("--store", store).url, store)
 
 
 @pytest.mark.parametrize("kind,labels", [("int64", "3,-4"), ("float64", "0.5,-1.25"), ("text", "virginica,setosa"), (None, None)])
@@ -516,6 +546,9 @@ with tombola.serve("range:100", seed=1) as server:
     ("url, store, pull='lend'", "UsageError", "'lease', 'index', 'draw'"),
     ("url, store, bad_rows='ignore'", "UsageError", "'fail', 'skip', 'replace'"),
     ("url, store, shape=(28, 27)", "UsageError", "756 elements; a row has 784"),
+    ("url, store, mean=[1, 2], std=[1, 2, 3]", "UsageError", "mean has 2 numbers, std 3"),
+    ("url, store, mean=[1] * 5", "UsageError", "5 channels; a row has 784"),
+    ("url, store, std=0", "UsageError", "deviation 0 is 0"),
     ("url, store, dtype='float16'", "UsageError", "float32"),
     ("url, store, epochs=-1", "UsageError", "epochs is -1"),
     ("url, store, batch_size=-1", "ValueError", "batch_size"),

@@ -19,7 +19,7 @@
 
 #define FAKE_OPERATIONS 4096
 
-enum fake_kind { FAKE_COPY, FAKE_EXPAND, FAKE_SCALE, FAKE_SET, FAKE_AWAIT };
+enum fake_kind { FAKE_COPY, FAKE_EXPAND, FAKE_SCALE, FAKE_NORMALIZE, FAKE_SET, FAKE_AWAIT };
 
 struct fake_operation {
     enum fake_kind kind;
@@ -27,6 +27,8 @@ struct fake_operation {
     const void *from;
     size_t count; /* bytes or elements */
     float scale;
+    const float *mean, *deviation; /* [columns] */
+    size_t columns;
     struct device_event *event;
     int64_t moment; /* of the event */
 };
@@ -72,6 +74,13 @@ static inline void fake_do(const struct fake_operation *operation)
     case FAKE_SCALE:
         for (size_t i = 0; i < operation->count; i++)
             ((float *)operation->to)[i] = ((const float *)operation->from)[i] * operation->scale;
+        break;
+    case FAKE_NORMALIZE:
+        for (size_t i = 0; i < operation->count; i++) {
+            size_t column = i % operation->columns;
+            ((float *)operation->to)[i] = (((float *)operation->to)[i] - operation->mean[column]) /
+                                          operation->deviation[column];
+        }
         break;
     case FAKE_SET:
         pthread_mutex_lock(&operation->event->lock);
@@ -195,6 +204,17 @@ static inline enum error fake_scale(struct device_queue *queue, float *to, const
                    .kind = FAKE_SCALE, .to = to, .from = from, .count = count, .scale = scale});
 }
 
+static inline enum error fake_normalize(struct device_queue *queue, float *x, size_t rows,
+                                        size_t columns, const float *mean, const float *deviation)
+{
+    return fake_enqueue(queue, (struct fake_operation){.kind = FAKE_NORMALIZE,
+                                                       .to = x,
+                                                       .count = rows * columns,
+                                                       .columns = columns,
+                                                       .mean = mean,
+                                                       .deviation = deviation});
+}
+
 static inline enum error fake_queue_wait(struct device_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
@@ -262,6 +282,7 @@ static const struct device_ops fake_device_ops = {
     .copy_out = fake_copy,
     .u8_to_f32 = fake_expand,
     .scale_f32 = fake_scale,
+    .normalize_f32 = fake_normalize,
     .queue_wait = fake_queue_wait,
     .event_new = fake_event_new,
     .event_free = fake_event_free,

@@ -233,6 +233,44 @@ static void test_scales_floats(void **state)
     free(input);
 }
 
+/* More elements than a grid has threads; what is behind the rows stays as it is. */
+static void test_normalizes_floats(void **state)
+{
+    enum { COLUMNS = 7, ROWS = 4096 * 256 / COLUMNS + 3, MANY = ROWS * COLUMNS + 1 };
+    static const float mean[COLUMNS] = {0, 0.1307f, -3, 1e-30f, 3e38f, 255, 0.5f};
+    static const float deviation[COLUMNS] = {1, 0.3081f, 3, 1e-38f, 2e38f, 0.1f, 7};
+    struct device *device = open_or_skip(state);
+    struct device_queue *queue;
+    void *host, *x, *means, *deviations;
+    assert_ok(device_queue_new(device, &queue));
+    assert_ok(device_host_new(device, MANY * sizeof(float), &host));
+    assert_ok(device_memory_new(device, MANY * sizeof(float), &x));
+    assert_ok(device_memory_new(device, sizeof(mean), &means));
+    assert_ok(device_memory_new(device, sizeof(deviation), &deviations));
+    assert_ok(device_copy_in(device, queue, means, mean, sizeof(mean)));
+    assert_ok(device_copy_in(device, queue, deviations, deviation, sizeof(deviation)));
+    for (size_t i = 0; i < MANY; i++)
+        ((float *)host)[i] = (float)(i % 1013) * (i % 3 ? 0.37f : -1e35f);
+    assert_ok(device_copy_in(device, queue, x, host, MANY * sizeof(float)));
+    assert_ok(device_normalize_f32(device, queue, x, 0, COLUMNS, means, deviations));
+    assert_ok(device_normalize_f32(device, queue, x, ROWS, COLUMNS, means, deviations));
+    assert_ok(device_copy_out(device, queue, host, x, MANY * sizeof(float)));
+    assert_ok(device_queue_wait(device, queue));
+    for (size_t i = 0; i < MANY; i++) {
+        float value = (float)(i % 1013) * (i % 3 ? 0.37f : -1e35f);
+        float centred = value - mean[i % COLUMNS];
+        float right = i + 1 < MANY ? centred / deviation[i % COLUMNS] : value;
+        if (memcmp(&((float *)host)[i], &right, sizeof(right)) != 0)
+            fail_msg("element %zu is %g, not %g", i, (double)((float *)host)[i], (double)right);
+    }
+    device_memory_free(device, x);
+    device_memory_free(device, means);
+    device_memory_free(device, deviations);
+    device_host_free(device, host);
+    device_queue_free(device, queue);
+    device_close(device);
+}
+
 /* A grid has at most 4096 blocks of 256 threads here, of one or four elements each. */
 static void test_more_elements_than_a_grid_takes(void **state)
 {
@@ -600,7 +638,9 @@ int main(void)
         ON(cpu, test_expands_bytes),
         ON(cuda, test_expands_bytes),
         ON(cpu, test_scales_floats),
+        ON(cpu, test_normalizes_floats),
         ON(cuda, test_scales_floats),
+        ON(cuda, test_normalizes_floats),
         ON(cpu, test_a_mark_orders_two_queues),
         ON(cuda, test_a_mark_orders_two_queues),
         ON(cpu, test_many_threads),

@@ -8,6 +8,10 @@
 #include "tests/unit/feed_unit.h"
 
 #define ROWS 10
+#define UNITS 1007
+#define WIDE 36 /* features: an even number of them */
+
+static const float mean[] = {0.25f, 100}, deviation[] = {0.5f, 3};
 
 struct late {
     struct setting setting;
@@ -15,22 +19,25 @@ struct late {
     char *seen;                 /* [units, row_bytes]: what its queue read, batch behind batch */
     int64_t *seen_ids;          /* [units] */
     double *seen_labels;        /* [units] */
+    char *seen_typed;           /* [units], of `label_bytes` */
+    size_t label_bytes;
     size_t row_bytes;
 };
 
-static void late_init(struct late *late, int64_t units, enum element element, bool expand)
+static void late_init(struct late *late, size_t features, enum element element, bool expand)
 {
-    setting_init(&late->setting, units, ROWS);
+    setting_init(&late->setting, UNITS, ROWS);
     device_close(late->setting.device);
-    fake_store_init(&late->setting.store, units, FEATURES, element);
+    fake_store_init(&late->setting.store, UNITS, features, element);
     late->setting.device = NULL;
     late->setting.options.device = &fake_device;
     late->setting.options.expand = expand;
-    late->row_bytes = FEATURES * (expand || element == ELEMENT_F32 ? sizeof(float) : 1);
-    late->seen = calloc((size_t)units, late->row_bytes);
-    late->seen_ids = calloc((size_t)units, sizeof(*late->seen_ids));
-    late->seen_labels = calloc((size_t)units, sizeof(*late->seen_labels));
-    assert_true(late->seen && late->seen_ids && late->seen_labels);
+    late->row_bytes = features * (expand || element == ELEMENT_F32 ? sizeof(float) : 1);
+    late->seen = calloc(UNITS, late->row_bytes);
+    late->seen_ids = calloc(UNITS, sizeof(*late->seen_ids));
+    late->seen_labels = calloc(UNITS, sizeof(*late->seen_labels));
+    late->seen_typed = calloc(UNITS, sizeof(double));
+    assert_true(late->seen && late->seen_ids && late->seen_labels && late->seen_typed);
     assert_ok(fake_queue_new(&fake_device, &late->queue));
 }
 
@@ -48,6 +55,12 @@ static void use_batches(struct late *late, int64_t limit)
                                  batch->ids, batch->rows * sizeof(*batch->ids)));
         assert_ok(device_copy_in(&fake_device, late->queue, late->seen_labels + batch->first,
                                  batch->labels, batch->rows * sizeof(*batch->labels)));
+        if (late->label_bytes > 0)
+            assert_ok(device_copy_out(&fake_device, late->queue,
+                                      late->seen_typed + (size_t)batch->first * late->label_bytes,
+                                      batch->device_labels, batch->rows * late->label_bytes));
+        else
+            assert_null(batch->device_labels);
         assert_ok(feed_put(feed, late->queue, batch));
     }
     assert_true(!error || error == ERROR_END);
@@ -61,6 +74,7 @@ static void late_close(struct late *late)
     free(late->seen);
     free(late->seen_ids);
     free(late->seen_labels);
+    free(late->seen_typed);
     assert_int_equal(atomic_load(&fake_allocations), 0);
     assert_int_equal(atomic_load(&fake_hosts), 0);
     assert_int_equal(atomic_load(&late->setting.store.readers), 0);
@@ -84,7 +98,7 @@ static void check_seen(const struct late *late)
 static void run_epoch(enum element element, bool expand, size_t slots, size_t fetchers)
 {
     struct late late = {.queue = NULL};
-    late_init(&late, 1007, element, expand);
+    late_init(&late, FEATURES, element, expand);
     late.setting.options.slots = slots;
     late.setting.options.fetchers = fetchers;
     setting_open(&late.setting);
@@ -113,12 +127,94 @@ static void test_floats(void **state)
     run_epoch(ELEMENT_F32, true, 3, 1);
 }
 
+/* What an epoch of the device brought, in the order of the stream. */
+static char *features_of_epoch(enum element element, struct feature_moments moments,
+                               size_t *ret_bytes)
+{
+    struct late late = {.queue = NULL};
+    late_init(&late, WIDE, element, true);
+    late.setting.options.moments = moments;
+    late.setting.options.slots = 3;
+    setting_open(&late.setting);
+    use_batches(&late, INT64_MAX);
+    assert_ok(device_queue_wait(&fake_device, late.queue));
+    char *seen = late.seen;
+    *ret_bytes = UNITS * late.row_bytes;
+    late.seen = NULL;
+    late_close(&late);
+    return seen;
+}
+
+/* Of each of F features, of all alike, and of runs of them. */
+static void test_normalized_on_the_device(void **state)
+{
+    float each[2][WIDE];
+    struct feature_moments forms[] = {{.channels = 1, .mean = mean, .deviation = deviation},
+                                      {.channels = 2, .mean = mean, .deviation = deviation},
+                                      {.channels = WIDE, .mean = each[0], .deviation = each[1]},
+                                      {.channels = 1, .mean = mean},
+                                      {.channels = 1, .deviation = deviation}};
+    (void)state;
+    for (size_t i = 0; i < WIDE; i++) {
+        each[0][i] = (float)i;
+        each[1][i] = 1 + (float)i / 3;
+    }
+    for (size_t e = 0; e < 2; e++) {
+        enum element element = e ? ELEMENT_F32 : ELEMENT_U8;
+        size_t bytes;
+        float *plain = (float *)(void *)features_of_epoch(
+            element, (struct feature_moments){.channels = 0}, &bytes);
+        for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+            float *seen = (float *)(void *)features_of_epoch(element, forms[f], &bytes);
+            for (size_t i = 0; i < bytes / sizeof(float); i++) {
+                size_t channel = i % WIDE / (WIDE / forms[f].channels);
+                float centred = plain[i] - (forms[f].mean ? forms[f].mean[channel] : 0);
+                float right = centred / (forms[f].deviation ? forms[f].deviation[channel] : 1);
+                assert_memory_equal(&seen[i], &right, sizeof(right));
+            }
+            free(seen);
+        }
+        free(plain);
+    }
+}
+
+static void run_labels(enum label_element element)
+{
+    struct late late = {.queue = NULL};
+    late_init(&late, FEATURES, ELEMENT_U8, true);
+    late.setting.options.labels = element;
+    late.setting.options.slots = 3;
+    late.label_bytes = label_element_bytes(element == LABELS_BY_KIND ? LABELS_I64 : element);
+    setting_open(&late.setting);
+    use_batches(&late, INT64_MAX);
+    check_seen(&late);
+    for (size_t i = 0; i < UNITS; i++) {
+        double label = late.seen_labels[i];
+        float single = (float)label;
+        int64_t integer = (int64_t)label;
+        const void *right = element == LABELS_F64   ? (const void *)&label
+                            : element == LABELS_F32 ? (const void *)&single
+                                                    : (const void *)&integer;
+        assert_memory_equal(late.seen_typed + i * late.label_bytes, right, late.label_bytes);
+    }
+    late_close(&late);
+}
+
+static void test_labels_on_the_device(void **state)
+{
+    (void)state;
+    run_labels(LABELS_F64);
+    run_labels(LABELS_I64);
+    run_labels(LABELS_F32);
+    run_labels(LABELS_BY_KIND);
+}
+
 static void test_close_while_the_device_works(void **state)
 {
     (void)state;
     for (int64_t batches = 0; batches < 12; batches += 3) {
         struct late late = {.queue = NULL};
-        late_init(&late, 1007, ELEMENT_U8, true);
+        late_init(&late, FEATURES, ELEMENT_U8, true);
         late.setting.options.fetchers = 2;
         setting_open(&late.setting);
         use_batches(&late, batches);
@@ -132,6 +228,8 @@ int main(void)
         cmocka_unit_test(test_bytes_expanded_on_the_device),
         cmocka_unit_test(test_bytes_as_they_are),
         cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_normalized_on_the_device),
+        cmocka_unit_test(test_labels_on_the_device),
         cmocka_unit_test(test_close_while_the_device_works),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

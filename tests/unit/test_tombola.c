@@ -5,6 +5,7 @@
  */
 #include "tests/unit/fake_sampler.h"
 
+#include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -142,6 +143,53 @@ static void test_a_feed_of_one_batch(void **state)
     assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
     assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_END);
     tombola_feed_close(feed);
+    fake_stop(&sampler);
+}
+
+/* What is asked for besides the features as they are. */
+static void test_features_and_labels_as_they_are_asked_for(void **state)
+{
+    static const float mean[FEATURES] = {1, 2, 3, 4, 5}, deviation[FEATURES] = {2, 4, 8, 16, 32};
+    struct fake_sampler sampler = {.units = 250, .epochs = 1};
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    struct tombola_batch *copies[3] = {NULL, NULL, NULL};
+    struct tombola_description description;
+    (void)state;
+    fake_start(&sampler);
+    struct tombola_options options = options_for(&sampler);
+    options.labels = TOMBOLA_LABELS_BY_KIND;
+    options.channels = FEATURES;
+    options.mean = mean;
+    options.deviation = deviation;
+    options.scale = 2;
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    tombola_feed_describe(feed, &description, sizeof(description));
+    assert_int_equal(description.element, TOMBOLA_F32);
+    assert_int_equal(description.labels, TOMBOLA_LABELS_I64);
+    assert_int_equal(description.dimensions, 1);
+    assert_int_equal(description.shape[0], FEATURES);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_OK);
+        assert_int_equal(tombola_batch_copy(feed, NULL, batch, &copies[i]), TOMBOLA_OK);
+        assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
+        assert_refused(tombola_batch_copy(feed, NULL, batch, &copies[i]), TOMBOLA_USAGE,
+                       "tombola_batch_copy: ");
+    }
+    assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_END);
+    tombola_feed_close(feed);
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t row = 0; row < copies[i]->rows; row++) {
+            int64_t id = fake_id(&sampler, copies[i]->first + (int64_t)row);
+            const float *x = (const float *)copies[i]->features + row * FEATURES;
+            assert_int_equal(copies[i]->ids[row], id);
+            assert_true(copies[i]->labels[row] == (double)(id % 2));
+            assert_int_equal(((const int64_t *)copies[i]->device_labels)[row], id % 2);
+            assert_true(x[0] == ((float)id * 2 - 1) / 2 && x[4] == (9.0f * 2 - 5) / 32);
+        }
+        tombola_batch_free(copies[i]);
+    }
+    tombola_batch_free(NULL);
     fake_stop(&sampler);
 }
 
@@ -304,6 +352,20 @@ static void test_refusals(void **state)
     options = options_for(&sampler);
     options.batches = -1;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "batches is -1");
+    options = options_for(&sampler);
+    options.labels = 5;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "labels is 5");
+    options = options_for(&sampler);
+    options.channels = 2;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "of 2 channels; a row has 5");
+    options.channels = 1;
+    options.mean = &(const float){NAN};
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "mean 0 is nan");
+    options.mean = NULL;
+    options.deviation = &(const float){0};
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "deviation 0 is 0");
+    options.channels = 0;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "of 0 channels");
     options = options_for(&sampler);
     options.store_uri = "/nowhere/at/all.csv";
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_NOT_FOUND, "/nowhere/at/all.csv");
@@ -472,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_an_epoch),
         cmocka_unit_test(test_labels_are_compared_unless_they_are_trusted),
         cmocka_unit_test(test_a_feed_of_one_batch),
+        cmocka_unit_test(test_features_and_labels_as_they_are_asked_for),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_close_with_batches_out),
         cmocka_unit_test(test_a_wait_ends_in_time_and_when_interrupted),

@@ -12,6 +12,7 @@ class Description(TypedDict):
     feature_names: tuple[str, ...]
     label_texts: tuple[str, ...]
     slots: int
+    shape: tuple[int, ...]
 
 class Array:
     @property

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tombola import _core
 from tombola.arrays import converter, current_stream
 from tombola.errors import UsageError
+from tombola.moments import moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _PULLS = {"lease": 0, "index": 1, "draw": 2}
 _BAD_ROWS = {"fail": 0, "skip": 1, "replace": 2}
 _LABELS = {"int64": "q", "float32": "f", "float64": "d"}
+_LABELS_ON_DEVICE = {"float64": 1, "int64": 2, "float32": 3, None: 4}  # enum tombola_labels
 _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
 _STATE = "tombola"  # the key of a state_dict()
 _SLICE_MS = 100  # for so long a task that is cancelled waits
@@ -48,8 +50,9 @@ class Loader:
             train(x, labels)
 
     `ids` are int64 [B]; `labels` are int64 [B], of texts the numbers of `loader.classes`, float64 where the column has real
-    numbers, None where there is none; `x` is [B, *shape], uint8 or float32. All are views of memory that is written again
-    when nothing refers to them any more: keep them for as long as you like (from half of `slots` on, copies are handed out).
+    numbers, None where there is none; `x` is [B, *shape], uint8 or float32. On a GPU are labels and x, ids never. All are
+    views of memory that is written again when nothing refers to them any more: keep them for as long as you like (from half
+    of `slots` on, copies are handed out).
 
     A loop is an epoch of the sampler's stream, or what is left of it; the next loop is the next one. A batch counts as
     trained when the loop asks for the next one, ends or is left by `break`; it does not when an exception goes through the
@@ -62,7 +65,9 @@ class Loader:
     device          cpu, cuda, cuda:1, auto
     dtype           None: as stored (uint8 or float32); "float32": bytes are multiplied by `scale`
     scale           1/255 unless said otherwise
-    shape           of a row, such as (28, 28); (F,) unless said otherwise
+    mean, std       x becomes (x - mean) / std, float32, behind `scale`: a number, or one for each of C channels that make
+                    up a row one behind the other (C, H, W), or for each feature
+    shape           of a row, such as (28, 28); None: as the store has it (IDX), else (F,)
     label_dtype     int64, float32, float64; None: as above
     pull            lease: shared with others, what is not trained is lent again; index: batch K of the order, nothing
                     moves; draw: counts as trained when it is drawn. None: index with rank, world or state, else lease
@@ -88,6 +93,8 @@ class Loader:
         device: str = "cpu",
         dtype: Literal["float32"] | None = None,
         scale: float | None = None,
+        mean: float | Iterable[float] | None = None,
+        std: float | Iterable[float] | None = None,
         shape: Sequence[int] | None = None,
         label_dtype: Literal["int64", "float32", "float64"] | None = None,
         pull: Literal["lease", "index", "draw"] | None = None,
@@ -146,6 +153,8 @@ class Loader:
             "worker": worker,
             "token": token,
             "authority": None if authority is None else os.fspath(authority),
+            "labels": _LABELS_ON_DEVICE[label_dtype],
+            **moments(mean, std),
         }
         self._lock = threading.Lock()
         self._open(state)
@@ -155,7 +164,7 @@ class Loader:
         self.classes = described["label_texts"]
         self.dtype = ("uint8", "float32")[described["element"]]
         self.label_dtype = _LABELS_OF_KIND[described["label_kind"]] and (label_dtype or _LABELS_OF_KIND[described["label_kind"]])
-        self.shape = (self.features,) if shape is None else tuple(shape)
+        self.shape = described["shape"] if shape is None else tuple(shape)
         if math.prod(self.shape) != self.features:
             self.close()
             raise UsageError(f"shape is {self.shape}, {math.prod(self.shape)} elements; a row has {self.features}")

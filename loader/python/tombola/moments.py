@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""Mean and deviation, as people give them, for libtombola."""
+
+from __future__ import annotations
+
+import array
+from typing import TYPE_CHECKING, SupportsFloat
+
+from tombola.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    Moment = SupportsFloat | Iterable[SupportsFloat] | None
+
+
+def _floats(moment: Moment, fallback: float) -> list[float]:
+    if moment is None:
+        return [fallback]
+    if isinstance(moment, SupportsFloat) and getattr(moment, "ndim", 0) == 0:
+        return [float(moment)]
+    return [float(number) for number in moment]  # type: ignore[union-attr]
+
+
+def moments(mean: Moment, std: Moment) -> dict[str, array.array[float]]:
+    """Equally many of both: where there is one number, or none, it is that of all channels."""
+    if mean is None and std is None:
+        return {}
+    given = {"mean": _floats(mean, 0.0), "deviation": _floats(std, 1.0)}
+    count = max(map(len, given.values()))
+    if any(len(numbers) not in (1, count) for numbers in given.values()):
+        raise UsageError(f"mean has {len(given['mean'])} numbers, std {len(given['deviation'])}; equally many, or one, is right")
+    return {name: array.array("f", numbers * (count // len(numbers))) for name, numbers in given.items()}
