@@ -77,48 +77,57 @@ static void lower_processors(struct machine *machine, uint64_t quota, uint64_t p
     machine->processors = (unsigned)((quota + period - 1) / period);
 }
 
-/* The limits of one control group, in whichever version its files are. */
-static void heed_group(struct machine *machine, const char *folder)
+/* Is `name` one of a list "cpu,cpuacct"? */
+static bool is_listed(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    while (strcspn(list, ",") != length || memcmp(list, name, length) != 0) {
+        list += strcspn(list, ",");
+        if (!*list++)
+            return false;
+    }
+    return true;
+}
+
+/* The limits of one control group of version 1 by these controllers, or of version 2, which has
+ * none by name. */
+static void heed_group(struct machine *machine, const char *folder, const char *controllers)
 {
     uint64_t quota[2], period[2];
-    lower_memory(machine, folder, "memory.max", "memory.current", "inactive_file");
-    lower_memory(machine, folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                 "total_inactive_file");
-    if (read_numbers(folder, "cpu.max", quota) == 2)
-        lower_processors(machine, quota[0], quota[1]);
-    if (read_numbers(folder, "cpu.cfs_quota_us", quota) == 1 &&
+    if (!controllers[0]) {
+        lower_memory(machine, folder, "memory.max", "memory.current", "inactive_file");
+        if (read_numbers(folder, "cpu.max", quota) == 2)
+            lower_processors(machine, quota[0], quota[1]);
+    }
+    if (is_listed(controllers, "memory"))
+        lower_memory(machine, folder, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                     "total_inactive_file");
+    if (is_listed(controllers, "cpu") && read_numbers(folder, "cpu.cfs_quota_us", quota) == 1 &&
         read_numbers(folder, "cpu.cfs_period_us", period) == 1)
         lower_processors(machine, quota[0], period[0]);
 }
 
-/* The group at `path` below `mount`, and all above it up to the mount itself: in a container it may
- * be that only that one is to be seen. */
-static void heed_groups(struct machine *machine, const char *mount, const char *path)
-{
-    char folder[2 * PATH_BYTES];
-    size_t top = strlen(mount);
-    snprintf(folder, sizeof(folder), "%s%s", mount, path);
-    for (size_t length = strlen(folder); length >= top; length--) {
-        bool whole = folder[length] == '\0' || folder[length] == '/';
-        folder[length] = '\0';
-        if (whole)
-            heed_group(machine, folder);
-    }
-}
-
-/* A line of /proc/self/cgroup: "0::/path" of version 2, "4:memory:/path", "1:cpu,cpuacct:/path". */
+/* A line of /proc/self/cgroup: "0::/path" of version 2, "4:memory:/path", "1:cpu,cpuacct:/path".
+ * The group at that path and all above it up to the mount itself: in a container it may be that
+ * only that one is to be seen. */
 static void heed_line(struct machine *machine, const char *root, char *line)
 {
-    char mount[PATH_BYTES];
+    char mount[PATH_BYTES], folder[2 * PATH_BYTES];
     char *controllers = strchr(line, ':'), *path;
-    path = controllers ? strchr(controllers + 1, ':') : NULL;
+    path = controllers ? strchr(++controllers, ':') : NULL;
     if (!path)
         return;
     *path++ = '\0';
     path[strcspn(path, "\n")] = '\0';
-    snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup%s%s", root, controllers[1] ? "/" : "",
-             controllers + 1);
-    heed_groups(machine, mount, path);
+    snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup%s%s", root, controllers[0] ? "/" : "",
+             controllers);
+    snprintf(folder, sizeof(folder), "%s%s", mount, path);
+    for (size_t length = strlen(folder); length >= strlen(mount); length--) {
+        bool whole = folder[length] == '\0' || folder[length] == '/';
+        folder[length] = '\0';
+        if (whole)
+            heed_group(machine, folder, controllers);
+    }
 }
 
 void machine_look_below(const char *root, struct machine *ret_machine)

@@ -105,6 +105,23 @@ static void test_version_1_as_a_container_sees_it(void **state)
     assert_true(look().memory_bytes > GIB / 4);
 }
 
+/* Whatever files other controllers' folders have, they say nothing of processors and memory. */
+static void test_version_1_by_the_names_of_controllers(void **state)
+{
+    (void)state;
+    put("proc/self/cgroup", "3:cpuset:/\n2:cpuacct:/\n1:net_cls,memory,cpu:/\n");
+    put("sys/fs/cgroup/cpuset/cpu.cfs_quota_us", "1000\n");
+    put("sys/fs/cgroup/cpuset/cpu.cfs_period_us", "100000\n");
+    put("sys/fs/cgroup/cpuacct/memory.limit_in_bytes", "1000\n");
+    put("sys/fs/cgroup/net_cls,memory,cpu/memory.limit_in_bytes", "268435456\n");
+    struct machine machine = look();
+    assert_true(machine.memory_bytes == GIB / 4);
+    assert_int_equal(machine.processors, affinity());
+    put("sys/fs/cgroup/net_cls,memory,cpu/cpu.cfs_quota_us", "1000\n");
+    put("sys/fs/cgroup/net_cls,memory,cpu/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(look().processors, 1);
+}
+
 /* Nobody may run with fewer than one processor, whatever is written there. */
 static void test_files_of_nonsense(void **state)
 {
@@ -124,6 +141,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_version_2_and_the_groups_above, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_version_1_as_a_container_sees_it, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_version_1_by_the_names_of_controllers, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_files_of_nonsense, make_folder, remove_folder),
 };
