@@ -19,7 +19,8 @@ static enum error resolve(const char *host, uint16_t port, struct addrinfo **ret
     int status = getaddrinfo(host, service, &hints, ret_list);
     if (status == 0)
         return OK;
-    return error_set(ERROR_USAGE, "%s:%u: cannot find the address: %s", host, (unsigned int)port,
+    return error_set(status == EAI_MEMORY ? ERROR_MEMORY : ERROR_USAGE,
+                     "%s:%u: cannot find the address: %s", host, (unsigned int)port,
                      gai_strerror(status));
 }
 

@@ -82,6 +82,8 @@ def test_a_server_that_is_lost_while_the_disk_hangs(training, disk, paced, store
 
 def test_a_logdir_that_vanishes_and_comes_back(training, paced, store, tmp_path):  # noqa: F811
     trained = training()
+    for worker in trained.workers:
+        worker.wait_for_log(r"step [1-9]\d* of")  # who starts later makes the folder
     trained.logdir.rename(tmp_path / "elsewhere")
     trained.ps[0].wait_for_log(r"step \d+ was not saved: .*; it is tried again")
     check_trains(trained)
