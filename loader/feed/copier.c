@@ -60,23 +60,27 @@ static enum error copy_slot(struct copier *copier, struct slot *slot)
     return error;
 }
 
+enum error copier_copy(struct copier *copier, struct slot *slot)
+{
+    int64_t started_ns = clock_now_ns();
+    enum error error = copy_slot(copier, slot);
+    if (error) {
+        struct error_report report;
+        error_report_take(error, &report);
+        ring_end(copier->ring, slot->sequence, &report);
+        return error;
+    }
+    atomic_fetch_add_explicit(&copier->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
+    ring_copied(copier->ring, slot);
+    return OK;
+}
+
 static void *run(void *context)
 {
     struct copier *copier = context;
     struct slot *slot;
-    for (int64_t sequence = 0; !ring_take_ready(copier->ring, sequence, &slot); sequence++) {
-        int64_t started_ns = clock_now_ns();
-        enum error error = copy_slot(copier, slot);
-        if (error) {
-            struct error_report report;
-            error_report_take(error, &report);
-            ring_end(copier->ring, sequence, &report);
-            break;
-        }
-        atomic_fetch_add_explicit(&copier->busy_ns, clock_now_ns() - started_ns,
-                                  memory_order_relaxed);
-        ring_copied(copier->ring, slot);
-    }
+    while (!ring_take_ready(copier->ring, &slot) && !copier_copy(copier, slot))
+        ;
     return NULL; /* what ended it is in the ring, where the caller meets it too */
 }
 

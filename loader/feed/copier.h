@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The copier: the thread that takes filled slots in their order and brings them to the device:
- * copies them (where the device has memory of its own), scales u8 to f32 and normalizes there. The
- * trainer's thread does none of it; on the CPU that is this thread's work.
+ * copies them (where the device has memory of its own), scales u8 to f32 and normalizes there. On
+ * the CPU that is this thread's work, ahead of the trainer; a trainer that has nothing else to do
+ * than to wait for a batch takes part.
  *
  * Before a slot's device memory is written, the copier's queue waits for the event that feed_put()
  * set on the trainer's queue; behind the copy it sets the event that feed_next() makes the
@@ -40,7 +41,11 @@ enum error copier_start(const struct copier_options *options, struct ring *ring,
 /* Joins the thread, frees everything. The ring must have been stopped before. NULL is legal. */
 void copier_stop(struct copier *copier);
 
-/* Time spent copying and scaling, as far as the thread did it. */
+/* Copies a slot that is COPYING and the calling thread's, on a CPU, whose queue any thread may use.
+ * COPIED then, or the ring has its end there. */
+enum error copier_copy(struct copier *copier, struct slot *slot) MUST_CHECK;
+
+/* Time spent copying and scaling, as far as threads of the host did it. */
 int64_t copier_busy_ns(const struct copier *copier);
 
 #endif

@@ -24,6 +24,10 @@
 #include "loader/feed/sampler_client.h"
 #include "loader/store/row_cache.h"
 
+/* A copy that costs about as much as to wake the thread that does it; a larger one would keep a
+ * caller of feed_next() beyond the time that it gave. */
+#define CALLER_COPIES_BYTES ((size_t)1 << 20)
+
 /* What a feed shares with the thread that ends and frees it, and that may be left behind. */
 struct closing {
     struct feed *feed;
@@ -84,6 +88,12 @@ static enum error make_cache(struct feed *feed)
     return row_cache_open(feed->options.store, limit, feed->options.reserve_bytes, &feed->cache);
 }
 
+static bool copies_fast(const struct feed *feed)
+{
+    return feed->options.device->kind == DEVICE_CPU &&
+           feed->row_bytes <= CALLER_COPIES_BYTES / feed->options.batch_rows;
+}
+
 static enum error make_ring(struct feed *feed)
 {
     const struct feed_options *options = &feed->options;
@@ -96,7 +106,8 @@ static enum error make_ring(struct feed *feed)
                                .row_bytes = fetched_bytes,
                                .device_row_bytes = own_memory ? feed->row_bytes : 0,
                                .label_bytes = label_element_bytes(options->labels),
-                               .targets = options->targets};
+                               .targets = options->targets,
+                               .caller_copies = copies_fast(feed)};
     return ring_new(&shape, options->device, &feed->ring);
 }
 
@@ -350,9 +361,13 @@ static void count(_Atomic int64_t *counter, int64_t more)
 
 static enum error take_next(struct feed *feed, int64_t timeout_ms, struct slot **ret_slot)
 {
-    int64_t started_ns = clock_now_ns();
-    enum error error =
-        ring_take_copied(feed->ring, feed->next, clock_deadline_ns(timeout_ms), ret_slot);
+    int64_t started_ns = clock_now_ns(), deadline_ns = clock_deadline_ns(timeout_ms);
+    enum error error = ring_take_copied(feed->ring, feed->next, deadline_ns, ret_slot);
+    if (!error && (*ret_slot)->state == SLOT_COPYING) {
+        error = copier_copy(feed->copier, *ret_slot);
+        if (!error)
+            error = ring_take_copied(feed->ring, feed->next, deadline_ns, ret_slot);
+    }
     if (error)
         return error;
     int64_t now_ns = clock_now_ns();

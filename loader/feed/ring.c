@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One mutex for the states, one condition for each kind of waiter: fetchers (freed), copier
- * (filled), caller (copied). Copier and caller are woken for the one batch that each waits for;
- * fetchers, who can work ahead, when half of the slots are free (or the caller runs dry), so that
- * they wake up once for several batches; the copier, when it waits for targets, in the same way.
+ * (filled), caller (copied). Copier and caller are woken for the one batch that each waits for, and
+ * where both wait for the same one, the caller copies it; fetchers, who can work ahead, when half
+ * of the slots are free (or the caller runs dry), so that they wake up once for several batches;
+ * the copier, when it waits for targets, in the same way.
  */
 #include "loader/feed/ring.h"
 
@@ -36,7 +37,8 @@ struct ring {
     size_t wake_free_at;    /* free slots that are worth waking them for */
     size_t target_waiters;  /* copiers in ring_take_ready() whose slot is there, but no target */
     size_t wake_target_at;  /* free targets that are worth waking them for */
-    int64_t wanted_filled;  /* what the copier waits for; -1: it does not */
+    int64_t next_copy;      /* numbers below it are copied, or being copied */
+    bool copier_waits;      /* for `next_copy` to be READY */
     int64_t wanted_copied;  /* what the caller waits for; -1: it does not */
     _Atomic int64_t pulled; /* numbers below it were pulled */
     bool stopped, interrupted;
@@ -60,7 +62,6 @@ enum error ring_new(const struct ring_shape *shape, struct device *device, struc
         return ERROR_MEMORY;
     *ring = (struct ring){.device = device,
                           .shape = *shape,
-                          .wanted_filled = -1,
                           .wanted_copied = -1,
                           .wake_free_at = shape->slots / 2,
                           .end = INT64_MAX};
@@ -181,9 +182,13 @@ void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence)
     assert(slot->rows <= ring->shape.rows);
     slot->sequence = sequence;
     slot_move(ring, slot, SLOT_FILLING, SLOT_READY);
-    bool is_wanted = ring->wanted_filled == sequence;
+    bool is_next = ring->next_copy == sequence;
+    bool caller_copies = ring->shape.caller_copies && ring->wanted_copied == sequence;
+    bool copier_waits = ring->copier_waits;
     pthread_mutex_unlock(&ring->lock); /* whoever is woken does not wait for it again */
-    if (is_wanted)
+    if (is_next && caller_copies)
+        pthread_cond_signal(&ring->copied);
+    else if (is_next && copier_waits)
         pthread_cond_signal(&ring->filled);
 }
 
@@ -196,25 +201,33 @@ static enum error check_for(const struct ring *ring, int64_t sequence)
 
 /* ---- the copier --------------------------------------------------------- */
 
-enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **ret_slot)
+static bool has_target(const struct ring *ring)
+{
+    return slot_memory_free_targets(ring->memory) > 0;
+}
+
+static void begin_copy(struct ring *ring, struct slot *slot)
+{
+    slot_memory_bind(ring->memory, slot);
+    slot_move(ring, slot, SLOT_READY, SLOT_COPYING);
+    ring->next_copy++;
+}
+
+enum error ring_take_ready(struct ring *ring, struct slot **ret_slot)
 {
     struct slot *slot = NULL;
     enum error error;
     pthread_mutex_lock(&ring->lock);
-    while (!(error = check_for(ring, sequence)) && !(slot = find(ring, SLOT_READY, sequence))) {
-        ring->wanted_filled = sequence;
+    while (!(error = check_for(ring, ring->next_copy)) &&
+           (!(slot = find(ring, SLOT_READY, ring->next_copy)) || !has_target(ring))) {
+        ring->copier_waits = !slot;
+        ring->target_waiters += slot != NULL;
         wait_a_tick(ring, &ring->filled);
-        ring->wanted_filled = -1;
-    }
-    while (!error && slot_memory_free_targets(ring->memory) == 0) {
-        ring->target_waiters++;
-        wait_a_tick(ring, &ring->filled);
-        ring->target_waiters--;
-        error = check_for(ring, sequence);
+        ring->copier_waits = false;
+        ring->target_waiters -= slot != NULL;
     }
     if (!error) {
-        slot_memory_bind(ring->memory, slot);
-        slot_move(ring, slot, SLOT_READY, SLOT_COPYING);
+        begin_copy(ring, slot);
         *ret_slot = slot;
     }
     pthread_mutex_unlock(&ring->lock);
@@ -252,7 +265,7 @@ static void hurry(struct ring *ring)
 {
     if (ring->free_waiters > 0 && ring->counts[SLOT_FREE] > 0)
         pthread_cond_broadcast(&ring->freed);
-    if (ring->target_waiters > 0 && slot_memory_free_targets(ring->memory) > 0)
+    if (ring->target_waiters > 0 && has_target(ring))
         pthread_cond_broadcast(&ring->filled);
 }
 
@@ -274,6 +287,15 @@ static enum error check_caller(struct ring *ring, int64_t deadline_ns)
     return OK;
 }
 
+/* COPIED, or READY and the caller's to copy: its copier is busy elsewhere or asleep. */
+static struct slot *find_for_caller(struct ring *ring, int64_t sequence)
+{
+    struct slot *slot = find(ring, SLOT_COPIED, sequence);
+    if (!slot && ring->shape.caller_copies && ring->next_copy == sequence && has_target(ring))
+        slot = find(ring, SLOT_READY, sequence);
+    return slot;
+}
+
 static enum error wait_for_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
                                   struct slot **ret_slot)
 {
@@ -281,8 +303,7 @@ static enum error wait_for_copied(struct ring *ring, int64_t sequence, int64_t d
     int64_t warn_ns = clock_deadline_ns(LONG_WAIT_MS);
     enum error error;
     hurry(ring);
-    while (!(error = check_for(ring, sequence)) &&
-           !(*ret_slot = find(ring, SLOT_COPIED, sequence)) &&
+    while (!(error = check_for(ring, sequence)) && !(*ret_slot = find_for_caller(ring, sequence)) &&
            !(error = check_caller(ring, deadline_ns))) {
         ring->wanted_copied = sequence;
         wait_until(ring, &ring->copied, deadline_ns);
@@ -295,11 +316,23 @@ static enum error wait_for_copied(struct ring *ring, int64_t sequence, int64_t d
     return error;
 }
 
+/* A copier that waited for the number that the caller has now may find the next one there. */
+static bool caller_takes(struct ring *ring, struct slot *slot)
+{
+    if (slot->state == SLOT_COPIED) {
+        slot_move(ring, slot, SLOT_COPIED, SLOT_BUSY);
+        return false;
+    }
+    begin_copy(ring, slot);
+    return ring->copier_waits && find(ring, SLOT_READY, ring->next_copy);
+}
+
 enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
                             struct slot **ret_slot)
 {
+    bool wakes_copier = false;
     pthread_mutex_lock(&ring->lock);
-    struct slot *slot = find(ring, SLOT_COPIED, sequence);
+    struct slot *slot = find_for_caller(ring, sequence);
     enum error error = check_stopped(ring);
     if (!error && ring->counts[SLOT_BUSY] == ring_targets(ring))
         error = error_set(ERROR_USAGE, "all %zu batches are out; put one back first",
@@ -307,10 +340,12 @@ enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadlin
     if (!error && !slot)
         error = wait_for_copied(ring, sequence, deadline_ns, &slot);
     if (!error) {
-        slot_move(ring, slot, SLOT_COPIED, SLOT_BUSY);
+        wakes_copier = caller_takes(ring, slot);
         *ret_slot = slot;
     }
     pthread_mutex_unlock(&ring->lock);
+    if (wakes_copier)
+        pthread_cond_signal(&ring->filled);
     return error;
 }
 

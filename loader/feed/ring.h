@@ -10,7 +10,7 @@
  *   FREE      nobody
  *   FILLING   the fetcher thread that took it
  *   READY     nobody; waits for the copier
- *   COPYING   the copier thread
+ *   COPYING   the copier thread; where `caller_copies`, the caller, if it waits for the batch
  *   COPIED    nobody; waits for the feed's caller
  *   BUSY      the feed's caller, from feed_next() to feed_put()
  *
@@ -70,6 +70,7 @@ struct ring_shape {
     size_t device_row_bytes; /* of a row on the device; 0: the host memory is used (CPU only) */
     size_t label_bytes;      /* of a label on the device; 0: none are wanted there */
     size_t targets;          /* batches on the device at a time, on a CPU; 0: K */
+    bool caller_copies; /* whoever waits for a batch that nobody copies yet is to do it itself */
 };
 
 struct ring;
@@ -84,13 +85,14 @@ void ring_free(struct ring *ring);
 enum error ring_take_free(struct ring *ring, struct slot **ret_slot) MUST_CHECK;
 /* FILLING -> READY, as number `sequence`. */
 void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence);
-/* READY -> COPYING. Waits for number `sequence` and for a target; at or beyond the end, returns the
- * end's error with its message. */
-enum error ring_take_ready(struct ring *ring, int64_t sequence, struct slot **ret_slot) MUST_CHECK;
+/* READY -> COPYING. Waits for the next number that nobody copies yet and for a target; at or beyond
+ * the end, returns the end's error with its message. */
+enum error ring_take_ready(struct ring *ring, struct slot **ret_slot) MUST_CHECK;
 /* COPYING -> COPIED. */
 void ring_copied(struct ring *ring, struct slot *slot);
 #define RING_NOT_YET "not-yet"
-/* COPIED -> BUSY. Waits for number `sequence` until `deadline_ns` (clock.h), then ERROR_TIMEOUT of
+/* COPIED -> BUSY; or, where `caller_copies`, READY -> COPYING: then the caller copies it, says so by
+ * ring_copied(), and asks again. Waits for number `sequence` until `deadline_ns` (clock.h), then ERROR_TIMEOUT of
  * the kind RING_NOT_YET; at or beyond the end as ring_take_ready(). A wait of many seconds is
  * logged, with the stage that it waits for. ERROR_USAGE when as many batches are BUSY as can be:
  * waiting might never end. */

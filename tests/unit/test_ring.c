@@ -14,13 +14,22 @@
 
 static struct device *cpu;
 
-static struct ring *make_ring_of(size_t slots, size_t targets)
+static struct ring *make_ring_whose(size_t slots, size_t targets, bool caller_copies)
 {
-    struct ring_shape shape = {
-        .slots = slots, .rows = ROWS, .row_bytes = 8, .device_row_bytes = 32, .targets = targets};
+    struct ring_shape shape = {.slots = slots,
+                               .rows = ROWS,
+                               .row_bytes = 8,
+                               .device_row_bytes = 32,
+                               .targets = targets,
+                               .caller_copies = caller_copies};
     struct ring *ring;
     assert_ok(ring_new(&shape, cpu, &ring));
     return ring;
+}
+
+static struct ring *make_ring_of(size_t slots, size_t targets)
+{
+    return make_ring_whose(slots, targets, false);
 }
 
 static struct ring *make_ring(size_t slots)
@@ -40,7 +49,7 @@ static void test_once_round(void **state)
     slot->rows = ROWS;
     ring_filled(ring, slot, 0);
     assert_int_equal(slot->state, SLOT_READY);
-    assert_ok(ring_take_ready(ring, 0, &same));
+    assert_ok(ring_take_ready(ring, &same));
     assert_ptr_equal(same, slot);
     assert_int_equal(slot->state, SLOT_COPYING);
     ring_copied(ring, slot);
@@ -122,7 +131,7 @@ static void fill(struct ring *ring, int64_t sequence)
 static void copy(struct ring *ring, int64_t sequence)
 {
     struct slot *slot;
-    assert_ok(ring_take_ready(ring, sequence, &slot));
+    assert_ok(ring_take_ready(ring, &slot));
     assert_int_equal(slot->ids[0], sequence);
     ring_copied(ring, slot);
 }
@@ -161,6 +170,49 @@ static void *copy_several(void *context)
     for (int64_t i = 0; i < copying->count; i++)
         copy(copying->ring, i);
     return NULL;
+}
+
+static void *fill_the_first(void *context)
+{
+    fill(context, 1);
+    fill(context, 0);
+    return NULL;
+}
+
+/* Copies number `sequence` as the feed's caller, and returns its slot, which is out. */
+static struct slot *copy_as_caller(struct ring *ring, int64_t sequence)
+{
+    struct slot *slot, *same;
+    assert_ok(ring_take_copied(ring, sequence, INT64_MAX, &slot));
+    assert_int_equal(slot->state, SLOT_COPYING);
+    assert_int_equal(slot->ids[0], sequence);
+    ring_copied(ring, slot);
+    assert_ok(ring_take_copied(ring, sequence, INT64_MAX, &same));
+    assert_ptr_equal(same, slot);
+    assert_int_equal(slot->state, SLOT_BUSY);
+    return slot;
+}
+
+static void test_who_waits_copies(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring_whose(4, 2, true);
+    struct slot *slot, *copied;
+    pthread_t filler;
+    assert_int_equal(pthread_create(&filler, NULL, fill_the_first, ring), 0);
+    slot = copy_as_caller(ring, 0); /* waits for it */
+    assert_int_equal(pthread_join(filler, NULL), 0);
+    copy(ring, 1); /* the copier goes on behind it */
+    assert_ok(ring_take_copied(ring, 1, INT64_MAX, &copied));
+    assert_int_equal(copied->state, SLOT_BUSY);
+    fill(ring, 2); /* both targets are out */
+    ring_put(ring, slot);
+    slot = copy_as_caller(ring, 2);
+    ring_put(ring, copied);
+    fill(ring, 3);
+    assert_ok(ring_take_ready(ring, &copied)); /* the copier's now: the caller waits for it */
+    assert_fails(ring_take_copied(ring, 3, clock_deadline_ns(0), &slot), ERROR_TIMEOUT, "no batch");
+    ring_free(ring);
 }
 
 static void test_fewer_targets_than_slots(void **state)
@@ -226,7 +278,7 @@ static void test_what_lies_before_the_end_is_delivered(void **state)
     end(ring, 3, ERROR_END, "later, so it does not count");
     copy(ring, 0);
     copy(ring, 1);
-    assert_fails(ring_take_ready(ring, 2, &slot), ERROR_IO, "the disk is gone");
+    assert_fails(ring_take_ready(ring, &slot), ERROR_IO, "the disk is gone");
     assert_ok(ring_take_copied(ring, 0, INT64_MAX, &slot));
     assert_ok(ring_take_copied(ring, 1, INT64_MAX, &slot));
     assert_fails(ring_take_copied(ring, 2, INT64_MAX, &slot), ERROR_IO, "the disk is gone");
@@ -247,7 +299,7 @@ static void test_stop_ends_everything(void **state)
     copy(ring, 0);
     ring_stop(ring);
     assert_fails(ring_take_free(ring, &slot), ERROR_CANCELLED, "closed");
-    assert_fails(ring_take_ready(ring, 0, &slot), ERROR_CANCELLED, "closed");
+    assert_fails(ring_take_ready(ring, &slot), ERROR_CANCELLED, "closed");
     assert_fails(ring_take_copied(ring, 0, INT64_MAX, &slot), ERROR_CANCELLED, "closed");
     ring_free(ring);
 }
@@ -420,28 +472,38 @@ static void *fill_many(void *context)
     return NULL;
 }
 
+static void copy_one(struct crowd *crowd, struct slot *slot)
+{
+    assert_int_equal(slot->state, SLOT_COPYING);
+    *(int64_t *)slot->device = slot->ids[0] + 1;
+    ring_copied(crowd->ring, slot);
+}
+
 static void *copy_many(void *context)
 {
     struct crowd *crowd = context;
     struct slot *slot;
-    for (int64_t i = 0; !ring_take_ready(crowd->ring, i, &slot); i++) {
-        *(int64_t *)slot->device = slot->ids[0] + 1;
-        ring_copied(crowd->ring, slot);
-    }
+    while (!ring_take_ready(crowd->ring, &slot))
+        copy_one(crowd, slot);
     return NULL;
 }
 
-static void run_crowd(size_t slots, size_t targets, size_t fillers, size_t held)
+static void run_crowd_of(struct ring *ring, size_t fillers, bool has_copier, size_t held)
 {
-    struct crowd crowd = {.ring = make_ring_of(slots, targets)};
+    struct crowd crowd = {.ring = ring};
     pthread_t threads[16], copier;
     struct slot *out[8] = {NULL};
     struct slot *slot;
     int64_t sequence = 0;
     for (size_t i = 0; i < fillers; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, fill_many, &crowd), 0);
-    assert_int_equal(pthread_create(&copier, NULL, copy_many, &crowd), 0);
+    if (has_copier)
+        assert_int_equal(pthread_create(&copier, NULL, copy_many, &crowd), 0);
     while (!ring_take_copied(crowd.ring, sequence, INT64_MAX, &slot)) {
+        if (slot->state == SLOT_COPYING) {
+            copy_one(&crowd, slot);
+            continue;
+        }
         size_t place = (size_t)sequence % held;
         assert_int_equal(slot->sequence, sequence);
         assert_int_equal(*(int64_t *)slot->device, sequence * 3 + 1);
@@ -456,8 +518,16 @@ static void run_crowd(size_t slots, size_t targets, size_t fillers, size_t held)
     ring_stop(crowd.ring);
     for (size_t i = 0; i < fillers; i++)
         pthread_join(threads[i], NULL);
-    pthread_join(copier, NULL);
+    if (has_copier)
+        pthread_join(copier, NULL);
     ring_free(crowd.ring);
+}
+
+static void run_crowd(size_t slots, size_t targets, size_t fillers, size_t held)
+{
+    run_crowd_of(make_ring_of(slots, targets), fillers, true, held);
+    run_crowd_of(make_ring_whose(slots, targets, true), fillers, true, held);
+    run_crowd_of(make_ring_whose(slots, targets, true), fillers, false, held);
 }
 
 static void test_many_threads(void **state)
@@ -483,7 +553,7 @@ static void *wait_for_ever(void *context)
     struct waiter *waiter = context;
     struct slot *slot;
     waiter->error = waiter->which == 0   ? ring_take_free(waiter->ring, &slot)
-                    : waiter->which == 1 ? ring_take_ready(waiter->ring, 0, &slot)
+                    : waiter->which == 1 ? ring_take_ready(waiter->ring, &slot)
                                          : ring_take_copied(waiter->ring, 0, INT64_MAX, &slot);
     return NULL;
 }
@@ -532,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_too_much_memory),
         cmocka_unit_test(test_a_gpu_may_have_more_memory),
         cmocka_unit_test(test_order_is_by_number),
+        cmocka_unit_test(test_who_waits_copies),
         cmocka_unit_test(test_fewer_targets_than_slots),
         cmocka_unit_test(test_a_gpu_has_a_target_for_each_slot),
         cmocka_unit_test(test_what_lies_before_the_end_is_delivered),
