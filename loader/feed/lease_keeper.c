@@ -17,25 +17,13 @@
 #include "common/stop.h"
 #include "common/text.h"
 #include "common/thread.h"
+#include "loader/feed/lease_list.h"
 
 #define AT_ONCE 512     /* seqs a request */
 #define ACK_PAUSE_MS 20 /* between two requests with acks: several go in one */
 #define AGAIN_MS 1000   /* after a request that failed */
 #define LEAST_RENEW_MS 10
 #define END_MS 5000 /* for the last words to a sampler that is away */
-
-enum lease_state {
-    LEASE_HELD,
-    LEASE_DONE,   /* to be acked */
-    LEASE_DROPPED /* not to be; forgotten when its last batch is given back */
-};
-
-struct lease {
-    int64_t seq;
-    size_t pieces; /* batches that were not given back */
-    enum lease_state state;
-    bool lost; /* the sampler has said so */
-};
 
 struct lease_keeper {
     struct sampler_client *client; /* the thread's */
@@ -46,8 +34,8 @@ struct lease_keeper {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* something to do for the thread */
     pthread_cond_t acked;
-    struct lease *leases; /* [count] of [capacity], seqs ascending but for those of other threads */
-    size_t count, capacity, done;
+    struct lease_list list;
+    size_t done;                  /* of them */
     int64_t renew_ns, expires_ms; /* when all are renewed next; for how long */
     int64_t ack_ns;               /* not before */
     bool hurried, stopping;
@@ -55,19 +43,10 @@ struct lease_keeper {
 
 /* ---- the list, under the lock ------------------------------------------- */
 
-static struct lease *find(struct lease_keeper *keeper, int64_t seq)
-{
-    for (size_t i = 0; i < keeper->count; i++) {
-        if (keeper->leases[i].seq == seq)
-            return &keeper->leases[i];
-    }
-    return NULL;
-}
-
 static void forget(struct lease_keeper *keeper, struct lease *lease)
 {
     keeper->done -= lease->state == LEASE_DONE;
-    *lease = keeper->leases[--keeper->count];
+    lease_list_remove(&keeper->list, lease);
 }
 
 static void renew_within(struct lease_keeper *keeper, int64_t expires_ms)
@@ -83,8 +62,8 @@ static void renew_within(struct lease_keeper *keeper, int64_t expires_ms)
 static size_t collect(const struct lease_keeper *keeper, bool acks, int64_t seqs[AT_ONCE])
 {
     size_t count = 0;
-    for (size_t i = 0; i < keeper->count && count < AT_ONCE; i++) {
-        const struct lease *lease = &keeper->leases[i];
+    for (size_t i = 0; i < keeper->list.count && count < AT_ONCE; i++) {
+        const struct lease *lease = &keeper->list.leases[i];
         if (acks ? lease->state == LEASE_DONE : lease->state != LEASE_DROPPED && !lease->lost)
             seqs[count++] = lease->seq;
     }
@@ -107,7 +86,7 @@ static void lose(struct lease_keeper *keeper, int64_t seq)
 static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool lost)
 {
     pthread_mutex_lock(&keeper->lock);
-    struct lease *lease = find(keeper, seq);
+    struct lease *lease = lease_list_find(&keeper->list, seq);
     bool news = lease && lost && !lease->lost;
     if (lease && acks)
         forget(keeper, lease);
@@ -153,7 +132,7 @@ static enum error settle(struct lease_keeper *keeper, bool acks, const int64_t s
 /* When there is something to do; now, if that is before. */
 static int64_t next_work_ns(const struct lease_keeper *keeper)
 {
-    int64_t at_ns = keeper->count > 0 ? keeper->renew_ns : INT64_MAX;
+    int64_t at_ns = keeper->list.count > 0 ? keeper->renew_ns : INT64_MAX;
     if (keeper->done == 0)
         return at_ns;
     if (keeper->hurried)
@@ -229,7 +208,7 @@ static void *run(void *context)
         pthread_mutex_lock(&keeper->lock);
         wait_for_work(keeper);
         bool stopping = keeper->stopping;
-        bool renews = keeper->count > 0 && keeper->renew_ns <= clock_now_ns();
+        bool renews = keeper->list.count > 0 && keeper->renew_ns <= clock_now_ns();
         pthread_mutex_unlock(&keeper->lock);
         if (stopping)
             break;
@@ -307,7 +286,7 @@ void lease_keeper_stop(struct lease_keeper *keeper)
     pthread_cond_destroy(&keeper->changed);
     pthread_cond_destroy(&keeper->acked);
     pthread_mutex_destroy(&keeper->lock);
-    free(keeper->leases);
+    lease_list_release(&keeper->list);
     free(keeper);
 }
 
@@ -324,13 +303,10 @@ int64_t lease_keeper_next_seqs(struct lease_keeper *keeper, int64_t count)
 enum error lease_keeper_add(struct lease_keeper *keeper, const struct sampler_lease *lease,
                             size_t pieces)
 {
-    enum error error = OK;
+    struct lease held = {.seq = lease->seq, .pieces = pieces};
     pthread_mutex_lock(&keeper->lock);
-    if (keeper->count == keeper->capacity)
-        error = array_grow((void **)&keeper->leases, &keeper->capacity, keeper->count + 1,
-                           sizeof(*keeper->leases), "leases");
+    enum error error = lease_list_add(&keeper->list, &held);
     if (!error) {
-        keeper->leases[keeper->count++] = (struct lease){.seq = lease->seq, .pieces = pieces};
         renew_within(keeper, lease->expires_ms);
         pthread_cond_signal(&keeper->changed);
     }
@@ -341,7 +317,7 @@ enum error lease_keeper_add(struct lease_keeper *keeper, const struct sampler_le
 static void give_back(struct lease_keeper *keeper, int64_t seq, bool trained)
 {
     pthread_mutex_lock(&keeper->lock);
-    struct lease *lease = find(keeper, seq);
+    struct lease *lease = lease_list_find(&keeper->list, seq);
     if (lease && !trained)
         lease->state = LEASE_DROPPED;
     if (lease && --lease->pieces == 0 && lease->state == LEASE_DROPPED) {
