@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* A training's state, and what its files use of each other. One thread, but for the watch. */
+#ifndef TRAINER_RUN_TRAINING_PRIVATE_H
+#define TRAINER_RUN_TRAINING_PRIVATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trainer/checkpoint/saver.h"
+#include "trainer/run/baseline.h"
+#include "trainer/run/best_model.h"
+#include "trainer/run/order_watch.h"
+#include "trainer/run/report.h"
+#include "trainer/run/summary.h"
+#include "trainer/run/training.h"
+#include "trainer/run/training_parts.h"
+
+/* A loss that was asked for: on a GPU it is looked at when the device is sure to be past it, so
+ * that the host never waits for work that it has only just given. */
+struct asked_loss {
+    int64_t step, index; /* the step that its batch made, and that batch */
+    int64_t later;       /* batches of this process since then */
+    bool is_pending;
+};
+
+/* What the losses come to beside those of a constant answer. */
+struct progress {
+    struct baseline baseline;
+    double sum;    /* of the losses a row, since the last window was full */
+    int64_t count; /* of them */
+    int64_t windows;
+    double window; /* the mean of the latest full window */
+};
+
+struct training {
+    struct training_parts parts;
+    struct order_watch watch;
+    const struct training_options *options;
+    struct report *report;
+    struct summary *summary; /* NULL: before the first batch, or there are to be none */
+    int64_t next_save_ns;    /* the chief of a cluster, which saves nothing: histograms */
+    int64_t tested_step;     /* of `score`; -1: none */
+    struct model_score score;
+    struct saver *saver;
+    struct best_model *best; /* NULL: no tests, or a cluster's */
+    bool started;            /* the first batch came */
+    bool unsavable;          /* diverged: what is on disk is better */
+    bool refused;            /* the last loss is that of a step that was not made */
+    struct asked_loss asked;
+    struct progress progress;
+    int idle_losses; /* losses in a row that came with no gradient */
+    bool idle_warned;
+};
+
+static inline int64_t training_step(const struct training *training)
+{
+    return model_get_step(training->parts.model);
+}
+
+/* ---- training_losses.c -------------------------------------------------- */
+
+/* Asks for the score of batch `index`, which makes the next step, and takes what was asked for long
+ * enough ago; no rows: nothing was. ERROR_INPUT: the loss is not finite. */
+enum error training_read_score(struct training *training, int64_t index,
+                               struct model_score *ret_score) MUST_CHECK;
+void training_follow_loss(struct progress *progress, double loss);
+/* At the end, when there was time to learn. */
+void training_warn_of_no_progress(const struct training *training);
+
+/* ---- training_save.c ---------------------------------------------------- */
+
+/* The state that training begins with, once a batch has passed every check: a start that fails
+ * leaves nothing behind that another one would have to agree with. */
+enum error training_save_first(struct training *training) MUST_CHECK;
+/* Begins a save when it is time for one, and ends one that is through. */
+enum error training_save_in_time(struct training *training) MUST_CHECK;
+/* Waits for a save that is going on; one that failed is tried again later. */
+enum error training_finish_save(struct training *training) MUST_CHECK;
+void training_log_last_loss(const struct training *training);
+/* What every end has in common: the last loss is logged and the state that was reached is saved,
+ * whatever the reason. Returns the reason; a save that fails after another failure is logged. */
+enum error training_save_at_end(struct training *training, enum error reason) MUST_CHECK;
+/* What a person reads behind the end, by its reason: the sampler has another order now, or is
+ * paused; a signal came. Both return that reason. */
+enum error training_say_conflict(const struct training *training) MUST_CHECK;
+enum error training_say_stopped(const struct training *training) MUST_CHECK;
+
+/* ---- training_tests.c --------------------------------------------------- */
+
+double training_accuracy(const struct model_score *score);
+double training_loss_a_row(const struct model_score *score);
+/* The best model that the logdir has, where there are tests. */
+enum error training_open_best(struct training *training) MUST_CHECK;
+/* Scores the test set at the step of now, once. */
+enum error training_test(struct training *training) MUST_CHECK;
+/* The same where it is time to. `before`: the global step before the latest batch; others may have
+ * made steps meanwhile. */
+enum error training_test_in_time(struct training *training, int64_t before) MUST_CHECK;
+void training_show_test(const struct training *training);
+/* --early-stopping: were there as many tests since the best one, whatever was interrupted? */
+bool training_is_stale(const struct training *training);
+void training_say_best(const struct training *training);
+
+#endif
