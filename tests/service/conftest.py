@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from costs import Costs
 from limits import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401, hooks
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401, hooks
 
@@ -40,6 +41,8 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "plain: a sanitizer would see nothing of it, or is in its way")
     config.addinivalue_line("markers", "threads: two threads of a program can meet in it, so ThreadSanitizer runs it")
     config.addinivalue_line("markers", "xdist_group(name): these run in one worker of pytest-xdist")
+    if not config.pluginmanager.has_plugin("costs"):  # tests/fault has this conftest, too
+        config.pluginmanager.register(Costs(), "costs")
 
 
 def pytest_terminal_summary(terminalreporter):
