@@ -114,8 +114,8 @@ class Proxy:
 class Stall:
     """What a feed needs, and how to make it hang."""
 
-    def __init__(self, stack, tmp_path, sampler, postgres):
-        self.stack, self.tmp_path, self.postgres = stack, tmp_path, postgres
+    def __init__(self, stack, tmp_path, sampler, postgres, rows_as):
+        self.stack, self.tmp_path, self.postgres, self.rows_as = stack, tmp_path, postgres, rows_as
         self.url = sampler("--store", f"range:{ROWS}?labels=10", "--seed", "4").url
         self.store = f"range:{ROWS}?labels=10"
         self.first = True  # a batch comes before it hangs
@@ -161,9 +161,10 @@ class Stall:
     # ---- PostgreSQL ----
 
     def table(self, port, host="127.0.0.1"):
-        self.postgres.sql("DROP TABLE IF EXISTS stalling",
-                          f"CREATE TABLE stalling AS SELECT g AS id, g % 10 AS label, g % 256 AS x FROM generate_series(0, {ROWS - 1}) g",
-                          "ALTER TABLE stalling ADD PRIMARY KEY (id)")
+        """Made once; nobody changes it."""
+        if "(0 rows)" in self.postgres.sql("SELECT 1 FROM pg_class WHERE relname = 'stalling'"):
+            self.postgres.sql(f"CREATE TABLE stalling AS SELECT g AS id, g % 10 AS label, g % 256 AS x FROM generate_series(0, {ROWS - 1}) g",
+                              "ALTER TABLE stalling ADD PRIMARY KEY (id)")
         self.store = f"postgresql://tombola:right%20one@{host}:{port}/postgres?table=stalling"
 
     def postgresql_stops(self):
@@ -210,15 +211,8 @@ class Stall:
     # ---- files ----
 
     def files(self, name, mode):
-        source, folder = self.tmp_path / "source", self.tmp_path / "mounted"
-        source.mkdir()
+        source, folder = self.rows_as(name), self.tmp_path / "mounted"
         folder.mkdir()
-        (source / "rows.csv").write_text("id,label,x\n" + "".join(f"{i},{i % 10},{i % 256}\n" for i in range(ROWS)))
-        if name == "rows.csv.gz":
-            with open(source / "rows.csv", "rb") as rows, gzip.open(source / name, "wb", compresslevel=1) as packed:
-                packed.write(rows.read())
-        elif name != "rows.csv":
-            run("loader", "import", source / "rows.csv", source / name)
         mounted = StallingFiles(source, folder)
         self.stack.callback(mounted.close)
         self.end = mounted.end
@@ -267,6 +261,27 @@ def ended(process, stall):
             process.kill()
 
 
+@pytest.fixture(scope="session")
+def rows_as(tmp_path_factory):
+    """rows_as("rows.db") -> the folder with the rows in a file of that name, made once a run. Read only."""
+    folder, text = tmp_path_factory.mktemp("rows"), "id,label,x\n" + "".join(f"{i},{i % 10},{i % 256}\n" for i in range(ROWS))
+    made = {}
+
+    def make(name):
+        if name not in made:
+            made[name] = folder / name.replace(".", "-")
+            made[name].mkdir()
+            if name == "rows.csv":
+                (made[name] / name).write_text(text)
+            elif name == "rows.csv.gz":
+                (made[name] / name).write_bytes(gzip.compress(text.encode(), compresslevel=1))
+            else:
+                run("loader", "import", make("rows.csv") / "rows.csv", made[name] / name)
+        return made[name]
+
+    return make
+
+
 def surroundings(stall):
     """A leak checker stops all threads before it looks, and waits for one that nothing stops; a thread that is left behind
     is what another one reports."""
@@ -275,10 +290,10 @@ def surroundings(stall):
 
 
 @pytest.fixture
-def stall(request, tmp_path, sampler):
+def stall(request, tmp_path, sampler, rows_as):
     with contextlib.ExitStack() as stack:
         name = request.param
-        one = Stall(stack, tmp_path, sampler, request.getfixturevalue("postgres") if "postgresql" in name else None)
+        one = Stall(stack, tmp_path, sampler, request.getfixturevalue("postgres") if "postgresql" in name else None, rows_as)
         if "postgresql" in name and "no PostgreSQL store" in run("loader", "info", "postgresql://127.0.0.1:1/x", status=None).stderr:
             pytest.skip("built without libpq")
         getattr(one, name)()
@@ -444,9 +459,8 @@ def trained(stall):
 
 def imported_there(stall):
     """Rows on their way into a server."""
-    (stall.tmp_path / "rows.csv").write_text("id,label,x\n" + "".join(f"{i},{i % 10},{i % 256}\n" for i in range(ROWS)))
     stall.postgres.sql("DROP TABLE IF EXISTS copied")
-    return ["import", stall.tmp_path / "rows.csv", stall.store.replace("stalling", "copied")]
+    return ["import", stall.rows_as("rows.csv") / "rows.csv", stall.store.replace("stalling", "copied")]
 
 
 # What reads the rows once more after the store was opened; the CSV store reads them all to be opened.
