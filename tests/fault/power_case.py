@@ -16,7 +16,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-from power_disk import ENDED, HINT, RENAME, SAID, SENT, SYNC_BEGIN, SYNC_END, Choice, Dice, Disk, materialise, name_sites, read_log, same_as
+from power_disk import ENDED, HINT, RENAME, SAID, SENT, SYNC_BEGIN, SYNC_END, Choice, Dice, Disk, Keys, materialise, name_sites, read_log, same_as
 from service import SEED, preloaded, program
 
 NOTHING = (Choice, (False,))  # of what is pending is kept
@@ -69,8 +69,9 @@ class Recording:
                 choices += [(Choice, (all_kept, number)) for kind, all_kept in (("k", False), ("l", True)) if kind in kinds
                             for number in disk.pending()]
             choices += [(Dice, (f"{SEED}.{position}",))] * ("d" in kinds)
+            keys = Keys(disk)
             for make, arguments in choices:
-                found[disk.key_after_cut(make(*arguments))] = (position, make, arguments)
+                found[keys.of(make(*arguments))] = (position, make, arguments)
         return found
 
     def find_broken(self, check, scratch, kinds="nekld", most=None):

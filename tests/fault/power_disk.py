@@ -49,6 +49,7 @@ class Change:
 
     def __init__(self, number, data=None, at=0, size=None, names=None):
         self.number, self.data, self.at, self.size, self.names = number, data, at, size, names
+        self.mark = hash((number,))
 
     def apply_data(self, content, begin=0, end=None):
         """Bytes `begin` to `end` of the change's data into `content`, which grows."""
@@ -141,7 +142,7 @@ def mark_of(changes):
     """One number for a set of changes: contents that come of the same changes have the same mark."""
     mark = 0
     for change in changes:
-        mark ^= hash((change.number,))
+        mark ^= change.mark
     return mark
 
 
@@ -307,7 +308,7 @@ class Disk:
         return found
 
     def key_after_cut(self, choice):
-        """A number that other disks do not have."""
+        """A number that other disks do not have. Keys.of() is the same for many choices."""
         return hash((choice.mark, *((path, file.number, file.mark ^ mark_of(kept)) for path, file, kept in self.kept(choice))))
 
     def after_cut(self, choice):
@@ -318,6 +319,46 @@ class Disk:
     def seen(self):
         """{path: bytes, None for a folder} as programs see it."""
         return self.after_cut(Choice(True))
+
+
+class Pending:
+    """What is pending of a file that does not change meanwhile, for choices that keep all of it or nothing, but for one."""
+
+    def __init__(self, file):
+        self.file, self.mark = file, mark_of(file.pending)
+        self.marks = {change.number: change.mark for change in file.pending}
+        self.sorted_names = {}  # mark of what is kept: names
+
+    def mark_kept(self, choice):
+        return (self.mark if choice.all_kept else 0) ^ self.marks.get(choice.but, 0)
+
+    def names_with(self, choice):
+        """Of a folder, with the files that they are of."""
+        mark = self.mark_kept(choice)
+        if mark not in self.sorted_names:
+            kept = [change for change in self.file.pending if choice.keeps(change)]
+            self.sorted_names[mark] = sorted(self.file.names(kept).items())
+        return self.sorted_names[mark]
+
+
+class Keys:
+    """Disk.key_after_cut() of many choices, while the disk does not change: hundreds of them differ in one change."""
+
+    def __init__(self, disk):
+        self.disk, self.pending = disk, {}
+
+    def of(self, choice):
+        if type(choice) is not Choice:
+            return self.disk.key_after_cut(choice)
+        found, parts = [("", self.disk.top)], []
+        for path, file in found:
+            if file not in self.pending:
+                self.pending[file] = Pending(file)
+            pending = self.pending[file]
+            parts.append((path, file.number, file.mark ^ pending.mark_kept(choice)))
+            if isinstance(file, Folder):
+                found += [(f"{path}/{name}", one) for name, one in pending.names_with(choice)]
+        return hash((choice.mark, *parts))
 
 
 def materialise(found, folder):

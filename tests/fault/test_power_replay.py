@@ -19,7 +19,8 @@ from itertools import chain, cycle, islice
 import pytest
 
 from power_case import RECORDER, Recording
-from power_disk import ENDED, SECTOR, WRITE, Choice, materialise, read_log
+from power_disk import CREATE, ENDED, FOLDER, RENAME, SECTOR, SIZE, SYNC_BEGIN, SYNC_END, UNLINK, WRITE
+from power_disk import Choice, Dice, Disk, Event, Keys, materialise, read_log
 from service import LONG, PATIENCE_S, SANITIZED, SEED, Sampler, run, wait_for
 
 MOST = None if LONG else 12  # disks judged by chance, beside those where nothing was kept
@@ -587,3 +588,30 @@ def test_demo_data_is_whole(recorder, tmp_path):
         run("loader", "demo", folder, "--rows", 20 if source == "old" else 60, "--force", env=env)
 
     check_published(recorder, tmp_path, "loader", ["mnist_train.csv", "mnist_test.csv"], make, lambda path: path.read_bytes(), ["old"])
+
+
+# ---- the replay itself --------------------------------------------------------------------------
+
+
+def test_keys_of_many_choices_are_those_of_each(tmp_path):
+    """Of files and folders that come, change their names, are written and synced by dice."""
+    dice, disk, names = random.Random(SEED), Disk(tmp_path).load(), []
+    for number in range(1, 120):
+        kind = dice.choice((CREATE, FOLDER, WRITE, WRITE, SIZE, RENAME, UNLINK, SYNC_END) if names else (CREATE,))
+        path, file = dice.choice(names) if names else (None, None)
+        if kind in (CREATE, FOLDER):
+            folders = [str(tmp_path), *(path for path, file in names if file < 0)]
+            path, file = f"{dice.choice(folders)}/{number}", -number if kind == FOLDER else number
+            names.append((path, file))
+        elif file < 0 and kind != SYNC_END:
+            continue  # folders are only made and synced here
+        elif kind in (RENAME, UNLINK):
+            names.remove((path, file))
+            names += [(f"{path}x", file)] * (kind == RENAME)
+        if kind == SYNC_END:
+            disk.happen(Event(SYNC_BEGIN, file, 0, number, ["here"], b""))
+        disk.happen(Event(kind, file, dice.randrange(3000), number, [path, f"{path}x"], dice.randbytes(dice.randrange(1, 2000))))
+        keys, before = Keys(disk), disk.pending()
+        for choice in (Choice(False), Choice(True), *(Choice(kept, but) for kept in (False, True) for but in before)):
+            assert keys.of(choice) == disk.key_after_cut(choice), f"after {number} changes, {choice}"
+        assert keys.of(Dice("a")) == disk.key_after_cut(Dice("a"))
