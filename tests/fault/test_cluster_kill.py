@@ -13,6 +13,8 @@ from test_trainer import checkpoints, newest, read_checkpoint, store  # noqa: F4
 
 EVENTS = 200 if LONG else 12
 REST = 300  # steps that are learnt when all of them have happened
+CALM_S = 0.25  # between them, at most: meanwhile a cluster takes all processors, and what it learns is learnt once more alone
+OFTEN = (3, 3, 1)  # how often each of three lengths of a pause
 
 
 class Restarted:
@@ -60,7 +62,7 @@ class Disturbed(Cluster):
 
     def pause(self, one):
         one.process.send_signal(signal.SIGSTOP)
-        time.sleep(self.chance.choice((0.05, 0.3, 1.5)))
+        time.sleep(self.chance.choices((0.05, 0.3, 1.5), OFTEN)[0])
         one.process.send_signal(signal.SIGCONT)
 
     def disturb(self):
@@ -84,7 +86,7 @@ def disturb_to_the_end(trained, chance):
     trained.start_all()
     wait_for(lambda: trained.logdir.exists() and checkpoints(trained.logdir), "no checkpoint")
     for _ in range(EVENTS):
-        time.sleep(chance.uniform(0, 0.5))
+        time.sleep(chance.uniform(0, CALM_S))
         trained.disturb()
     trained.kill_all()
     _, tensors = read_checkpoint(newest(trained.logdir))

@@ -10,6 +10,7 @@ import pytest
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
 from cluster_network import hosts, proxy, shared_mappings  # noqa: F401, fixtures
 from service import LONG, PATIENCE_S, SEED, Sampler, wait_for
+from test_cluster_kill import CALM_S, OFTEN
 from test_trainer import newest, read_checkpoint, served, store  # noqa: F401, fixtures
 
 EVENTS = 200 if LONG else 12
@@ -88,12 +89,12 @@ def disturb_lines(trained, chance):
         if how != "callers":
             for line in lines:
                 line.cut()
-            time.sleep(chance.choice((0.02, 0.3, 1.5)))
+            time.sleep(chance.choices((0.02, 0.3, 1.5), OFTEN)[0])
         if how != "silent":
             open_ends += [end for line in lines for end in line.lose_callers()]
         for line in lines:
             line.heal()
-        time.sleep(chance.uniform(0, 0.5))
+        time.sleep(chance.uniform(0, CALM_S))
         while len(open_ends) > 20 or (open_ends and chance.random() < 0.5):
             open_ends.pop(chance.randrange(len(open_ends))).close()
     return open_ends  # some half connections stay for ever
@@ -212,10 +213,10 @@ def cut_hosts(trained, chance):
         cut = chance.sample(range(5), chance.choice((1, 1, 1, 2, 5)))
         for host in cut:
             trained.places.cut(host)
-        time.sleep(chance.choice((0.05, 0.5, 2, 30) if LONG and chance.random() < 0.1 else (0.05, 0.5, 2)))
+        time.sleep(30 if LONG and chance.random() < 0.03 else chance.choices((0.05, 0.5, 2), OFTEN)[0])
         for host in cut:
             trained.places.heal(host)
-        time.sleep(chance.uniform(0, 0.5))
+        time.sleep(chance.uniform(0, CALM_S))
     trained.go_on()
 
 
