@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
-from conftest import PATIENCE_S, TSAN, run, wait_for
+from conftest import PATIENCE_S, SANITIZED, TSAN, run, wait_for
 from test_cluster_http import status
 from test_trainer import checkpoints, csv_uri, evaluate, newest, read_checkpoint, served, store, train  # noqa: F401, fixtures
 
@@ -72,7 +72,7 @@ def test_more_servers_than_tensors(cluster, served, store, tmp_path):
 def test_shards_larger_than_a_socket_takes_at_once(start, served, store, tmp_path):  # noqa: F811
     """6 MB each: they come when there is room, at the start and for the last checkpoint."""
     steps = 5 if TSAN else 20
-    chosen = {"model": "mlp", "hidden_units": 2000, "batch_size": 5, "save_secs": 0.2}
+    chosen = {"model": "mlp", "hidden_units": 2000, "batch_size": 5}
     first = Cluster(start, served, store, tmp_path / "run", train_steps=steps, **chosen).start_all().wait()
     Cluster(start, served, store, tmp_path / "run", servers=3, train_steps=2 * steps, **chosen).start_all().wait()
     assert checkpoints(first.logdir)[-1] == 2 * steps
@@ -215,7 +215,7 @@ def test_who_waits_names_a_server_once_and_where_it_is(cluster, job):
 
 
 SLOW = {"batch_size": 100}
-SLOW_STEPS = 1000
+SLOW_STEPS = 300 if TSAN else 500 if SANITIZED else 1000
 
 
 def slow(lasting, **chosen):

@@ -184,7 +184,7 @@ def write_token(path, token, *others):
 def test_figures_are_for_who_has_a_token(cluster, served, store, tmp_path):  # noqa: F811
     """Probes need none, the training's own processes neither. The sampler's file is one, too."""
     tokens = write_token(tmp_path / "tokens.json", "first")
-    trained = cluster(token_file=tokens, train_steps=2000)
+    trained = cluster(token_file=tokens)
     first = trained.servers[0]
     trained.start_server(0)
     trained.start_server(1)
@@ -201,13 +201,13 @@ def test_figures_are_for_who_has_a_token(cluster, served, store, tmp_path):  # n
     trained.start_worker(0)
     trained.start_worker(1)
     trained.wait()
-    check_each_batch_once(trained.logdir, served, store, tmp_path, 2000)
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
 
 
 @pytest.mark.threads
 def test_https_beside_the_data_path(cluster, served, store, tmp_path):  # noqa: F811
     certificate, key = make_certificate(tmp_path, "ps")
-    trained = cluster(servers=1, tls_cert=certificate, tls_key=key, train_steps=2000)
+    trained = cluster(servers=1, tls_cert=certificate, tls_key=key)
     server = trained.servers[0]
     trained.start_server(0)
     wait_for(lambda: get(server, "/healthz", certificate=certificate) == (200, "ok\n"), "no HTTPS")
@@ -219,7 +219,7 @@ def test_https_beside_the_data_path(cluster, served, store, tmp_path):  # noqa: 
     trained.start_worker(0)
     trained.start_worker(1)
     trained.wait()
-    check_each_batch_once(trained.logdir, served, store, tmp_path, 2000)
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
 
 
 @pytest.mark.parametrize("given, says", [

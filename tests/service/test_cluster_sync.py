@@ -13,7 +13,7 @@ import signal
 import pytest
 
 from cluster_cases import Cluster
-from conftest import wait_for
+from conftest import TSAN, wait_for
 from test_trainer import newest, read_checkpoint, served, store, train  # noqa: F401, fixtures
 
 N, ROWS = 3, 20
@@ -117,7 +117,7 @@ def test_a_worker_that_comes_late_takes_part_at_once(in_step):
 
 # ---- threads -------------------------------------------------------------------------------------------------
 
-WIDE = {"model": "mlp", "hidden_units": "100,30", "batch_size": 100, "train_steps": 40, "print_every": 0}
+WIDE = {"model": "mlp", "hidden_units": "100,30", "batch_size": 100, "train_steps": 10 if TSAN else 40, "print_every": 0}
 THREADS = (1, 2, 3, 5)
 
 
