@@ -11,7 +11,7 @@ from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, free_ports
 from service import LONG, PATIENCE_S, SEED, wait_for
 from test_trainer import checkpoints, newest, read_checkpoint, store  # noqa: F401, fixtures
 
-EVENTS = 200 if LONG else 12
+EVENTS = 60 if LONG else 12
 REST = 300  # steps that are learnt when all of them have happened
 CALM_S = 0.25  # between them, at most: meanwhile a cluster takes all processors, and what it learns is learnt once more alone
 OFTEN = (3, 3, 1)  # how often each of three lengths of a pause

@@ -10,10 +10,9 @@ import pytest
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
 from cluster_network import hosts, proxy, shared_mappings  # noqa: F401, fixtures
 from service import LONG, PATIENCE_S, SEED, Sampler, wait_for
-from test_cluster_kill import CALM_S, OFTEN
+from test_cluster_kill import CALM_S, EVENTS, OFTEN
 from test_trainer import newest, read_checkpoint, served, store  # noqa: F401, fixtures
 
-EVENTS = 200 if LONG else 12
 REST = 300  # steps that are learnt when all of them have happened
 ASYNCHRONOUS = {**ADDITIVE, "save_secs": 0.2, "train_steps": 10**9, "patience": PATIENCE_S}
 IN_STEP = {"sync": True, "replicas_to_aggregate": 2, "batch_size": 20, "hidden_units": 8, "save_secs": 0.2, "train_steps": 10**9,

@@ -237,7 +237,7 @@ def some(allocator, name, used):
     """Some of a program's allocations, but for those of libraries before it begins."""
     dice = random.Random(f"{SEED} {name}")
     begun = count(allocator, name, "--version")
-    return [dice.randrange(begun, used) for _ in range(1000 if LONG else 10 if SANITIZED else 40)]
+    return [dice.randrange(begun, used) for _ in range((60 if LONG else 10) if SANITIZED else 400 if LONG else 40)]
 
 
 def runs(allocator, name, *arguments):

@@ -23,7 +23,7 @@ from power_disk import CREATE, ENDED, FOLDER, RENAME, SECTOR, SIZE, SYNC_BEGIN, 
 from power_disk import Choice, Dice, Disk, Event, Keys, materialise, read_log
 from service import LONG, PATIENCE_S, SANITIZED, SEED, Sampler, run, wait_for
 
-MOST = None if LONG else 12  # disks judged by chance, beside those where nothing was kept
+MOST = (40 if SANITIZED else None) if LONG else 12  # disks judged by chance, beside those where nothing was kept
 UNITS = 20000
 PORTS = islice(cycle(range(10000, 32000)), os.getpid() * 97 % 22000, None)  # below those that Linux chooses from
 PLAIN_ENTRY = 24  # bytes of a draw without a worker in the journal

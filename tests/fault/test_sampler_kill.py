@@ -18,12 +18,12 @@ import time
 from collections import defaultdict
 
 from failing_disk import failing
-from service import LONG, PATIENCE_S, ROOT, SEED, Sampler, environment
+from service import LONG, PATIENCE_S, ROOT, SANITIZED, SEED, Sampler, environment
 from worker import read_journal
 
 UNITS, EPOCHS = 6007, 2
 LEASED, PLAIN = 5, 2
-ROUNDS = 1000 if LONG else 10
+ROUNDS = (100 if SANITIZED else 1000) if LONG else 10
 ROUNDS_A_LIFE = 20
 
 

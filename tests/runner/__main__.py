@@ -60,12 +60,15 @@ def install():
         raise
 
 
-def perform(steps, report):
-    """Runs steps and the builds that they need. False: the programs do not compile, nothing can be tested."""
+def perform(steps, report, is_recorded=False):
+    """Runs steps and the builds that they need. False: the programs do not compile, nothing can be tested.
+    `is_recorded`: what each part found goes into tests/README.md as soon as it ends."""
     needed = {"autoreconf", *(name for step in steps for name in step.needs)} - {step.name for step in report.ended}
     schedule = Schedule([step for step in builds.steps() if step.name in needed] + steps, report.ended)
     while step := schedule.next_done():
         report.add(step)
+        if is_recorded and step.counts:
+            record.write_long(step.name, step.counts, step.wall_s, step.cpu_s)
         if step.failure and not step.counts:
             if step.name not in builds.SANITIZED:
                 process.end_all()
@@ -85,10 +88,10 @@ def run(chosen, is_changed):
     is_whole = chosen.is_empty and not is_changed
     if is_whole:
         chosen.take_all(parts.WHOLE)
-    if not perform(parts.steps(chosen), report):
+    if not perform(parts.steps(chosen), report, LONG and chosen.is_of_whole_parts and not is_changed):
         return give_up("the build failed")
     if is_whole and LONG:
-        record.write_run(report)
+        record.write_long("all", report.sums(), report.wall_s, report.cpu_s)
     return report.close()
 
 
@@ -99,6 +102,7 @@ def main(arguments):
             raise BadUsage(f"unknown option {option}")
     chosen = Selection([argument for argument in arguments if not argument.startswith("-")], parts.NAMES)
     os.environ.update(SANITIZERS)
+    record.where_and_when()
     if install() != 0:
         return give_up("the packages are not all there")
     lock = builds.claim()

@@ -27,13 +27,16 @@ class Report:
     def wall_s(self):
         return time.monotonic() - self.started
 
+    @property
+    def cpu_s(self):
+        return sum(step.cpu_s for step in self.ended)
+
     def close(self):
         """Returns the exit status."""
         print("== what took longest")
         for step in sorted(self.ended, key=lambda step: -step.cpu_s)[:8]:
             print(f"   {step.name:<13} {cost(step)}")
-        cpu_s = sum(step.cpu_s for step in self.ended)
-        print(f"   {'all':<13} {minutes(self.wall_s)} min, {minutes(cpu_s)} processor min")
+        print(f"   {'all':<13} {minutes(self.wall_s)} min, {minutes(self.cpu_s)} processor min")
         print("== branch coverage, as recorded\n   " + record.read("Branch coverage").replace("\n", "\n   "))
         broken = [step for step in self.ended if step.counts and step.counts[1]]
         names = [f"{step.name}: {name}" for step in broken for name in step.failed or ["its lines above"]]

@@ -71,6 +71,10 @@ class Selection:
     def is_empty(self):
         return not self.parts and not self.folders
 
+    @property
+    def is_of_whole_parts(self):
+        return not self.folders and not any(self.tests.values())
+
     def take_part(self, *parts):
         self.parts += [part for part in parts if part not in self.parts]
 
