@@ -84,7 +84,7 @@ static enum error serve(struct serve_options *options)
     housekeeper_block_signals();
     enum error error = guard_open(&options->guard, &guard);
     if (!error)
-        error = listener_bind(options->host, options->port, &descriptor, url);
+        error = listener_bind("listen", options->host, options->port, &descriptor, url);
     if (error) {
         guard_close(guard);
         return error;

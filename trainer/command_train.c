@@ -18,6 +18,8 @@ struct arguments {
     int64_t aggregate; /* 0: not given */
     int64_t staleness; /* -1: not given */
     bool hidden_units_given, save_given, sync;
+    const char *status_listen; /* NULL: not given */
+    char status_host[256];
     struct cluster_flags cluster;
 };
 
@@ -409,18 +411,28 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .choices = "auto|tcp",
          .help = "gradients and values: through shared memory between processes of one machine, "
                  "else by TCP; or by TCP always"},
+        {.name = "status_listen",
+         .type = OPTION_TEXT,
+         .target = &arguments->status_listen,
+         .argument = "HOST:PORT",
+         .help =
+             "address at which a worker answers /healthz, /readyz, /status and /metrics: steps, "
+             "rows, how long it waited for data; port 0 takes a free one, which the log names "
+             "(default: none; servers answer on their own port)"},
         {.name = "token_file",
          .type = OPTION_TEXT,
          .target = &options->guard.token_file,
          .argument = "FILE",
-         .help = "who may read /status and /metrics of the servers: JSON with the SHA-256 and the "
-                 "scope, read, of each token, such as the sampler's file; read again on SIGHUP "
-                 "(default: everybody)"},
+         .help = "who may read /status and /metrics: JSON with the SHA-256 and the scope, read, of "
+                 "each token, such as the sampler's file; read again on SIGHUP (default: "
+                 "everybody)"},
         {.name = "tls_cert",
          .type = OPTION_TEXT,
          .target = &options->guard.tls_cert,
          .argument = "FILE",
-         .help = "certificate chain (PEM) for HTTPS on the servers' ports; read again on SIGHUP"},
+         .help =
+             "certificate chain (PEM) for HTTPS on the servers' ports and --status-listen; read "
+             "again on SIGHUP"},
         {.name = "tls_key",
          .type = OPTION_TEXT,
          .target = &options->guard.tls_key,
@@ -453,6 +465,20 @@ static enum error parse(const struct program *program, int argc, char **argv,
     memcpy(all, table, sizeof(table));
     hyperparameter_options_list(&arguments->learns, all + OWN);
     return options_parse(program, &command_train, all, ALL, argc, argv, NULL);
+}
+
+static enum error choose_status(struct arguments *arguments, const struct cluster *cluster,
+                                struct training_options *options)
+{
+    if (!arguments->status_listen)
+        return OK;
+    enum error error = options_host_port("status_listen", arguments->status_listen,
+                                         arguments->status_host, &options->status_port);
+    if (cluster->role == CLUSTER_PS || cluster->role == CLUSTER_EVALUATOR)
+        log_info("--status-listen is of workers: a ps answers on its own port, an evaluator not");
+    else
+        options->status_host = arguments->status_host;
+    return error;
 }
 
 static enum error run(const struct program *program, int argc, char **argv)
@@ -492,6 +518,8 @@ static enum error run(const struct program *program, int argc, char **argv)
     error = choose_aggregate(&arguments, &cluster, &options.aggregate);
     if (!error)
         error = check_early_stopping(&options, &cluster);
+    if (!error)
+        error = choose_status(&arguments, &cluster, &options);
     if (!error)
         error = training_run(&options);
     cluster_release(&cluster);

@@ -43,13 +43,13 @@ enum error listener_check_host(const char *host, uint16_t port)
     return error ? error_prefix(error, "--listen ") : OK;
 }
 
-enum error listener_bind(const char *host, uint16_t port, int *ret_descriptor,
+enum error listener_bind(const char *option, const char *host, uint16_t port, int *ret_descriptor,
                          char ret_url[LISTENER_URL_BYTES])
 {
     enum error error =
         listen_socket_open(host, port, "; choose another, or 0 for a free one", ret_descriptor);
     if (error)
-        return error_prefix(error, "--listen ");
+        return error_prefix(error, "--%s ", option);
     const char *format = strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u";
     snprintf(ret_url, LISTENER_URL_BYTES, format, host, (unsigned int)port_of(*ret_descriptor));
     return OK;

@@ -19,8 +19,9 @@
 
 /* Binds HOST:PORT (port 0: a free one) and listens. *ret_descriptor is the caller's to close;
  * `ret_url` is "http://HOST:PORT" with the real port. ERROR_NETWORK when the port is in use,
- * ERROR_USAGE when the host is not an address of this machine. */
-enum error listener_bind(const char *host, uint16_t port, int *ret_descriptor,
+ * ERROR_USAGE when the host is not an address of this machine; messages begin with the option,
+ * whose name is given without dashes. */
+enum error listener_bind(const char *option, const char *host, uint16_t port, int *ret_descriptor,
                          char ret_url[LISTENER_URL_BYTES]) MUST_CHECK;
 /* ERROR_USAGE when the host does not resolve; binds nothing. */
 enum error listener_check_host(const char *host, uint16_t port) MUST_CHECK;

@@ -141,7 +141,53 @@ static void test_the_time_that_is_left(void **state)
     unit_folder_remove(folder);
 }
 
+/* The first wait and that of now count for an onlooker; a summary leaves the first one out. */
+static void test_figures_for_an_onlooker(void **state)
+{
+    const struct report_options options = {.last_step = 2000};
+    struct report *report;
+    struct report_figures figures;
+    char folder[256], path[300];
+    int kept[2];
+    (void)state;
+    unit_folder_make(folder);
+    snprintf(path, sizeof(path), "%s/printed", folder);
+    redirect(path, kept);
+    atomic_store(&clock_ns, SECOND_NS);
+    enum error error = report_open(&options, &report);
+    put_back(kept);
+    assert_ok(error);
+    report_get_figures(report, &figures);
+    assert_int_equal(figures.step, -1);
+    assert_true(isnan(figures.loss));
+    report_wait_begin(report);
+    atomic_fetch_add(&clock_ns, 3 * SECOND_NS);
+    report_get_figures(report, &figures);
+    assert_int_equal(figures.waited_ns, 3 * SECOND_NS);
+    assert_int_equal(figures.waiting_ns, 3 * SECOND_NS);
+    report_wait_end(report);
+    report_wait_begin(report);
+    atomic_fetch_add(&clock_ns, 2 * SECOND_NS);
+    report_wait_end(report);
+    report_pause_begin(report);
+    atomic_fetch_add(&clock_ns, SECOND_NS);
+    report_pause_end(report);
+    report_step(report, 1001, 50, 0.25);
+    report_get_figures(report, &figures);
+    assert_int_equal(figures.waited_ns, 5 * SECOND_NS);
+    assert_int_equal(figures.waiting_ns, 0);
+    assert_int_equal(figures.paused_ns, SECOND_NS);
+    assert_int_equal(figures.step, 1001);
+    assert_int_equal(figures.steps, 1);
+    assert_int_equal(figures.rows, 50);
+    assert_true(figures.loss == 0.25);
+    assert_int_equal(report_wait_ns(report), 2 * SECOND_NS);
+    report_close(report);
+    unit_folder_remove(folder);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_figures_for_an_onlooker),
     cmocka_unit_test(test_the_time_that_is_left),
 };
 

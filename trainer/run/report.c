@@ -27,8 +27,11 @@
 /* What both threads see; each is written by one of them only. */
 struct shared {
     _Atomic int64_t step, rows;
-    _Atomic int64_t wait_ns;          /* of ended waits, the first left out */
+    _Atomic int64_t steps;            /* of this process */
+    _Atomic int64_t first_wait_ns;    /* once it has ended */
+    _Atomic int64_t wait_ns;          /* of ended waits, the first left out; stored last */
     _Atomic int64_t waiting_since_ns; /* 0: not waiting */
+    _Atomic int64_t paused_ns;
     _Atomic double loss;
 };
 
@@ -51,9 +54,9 @@ struct report {
     bool end; /* under mutex */
 
     /* Of the training's thread. */
-    int64_t begin_ns, first_step, local_step;
+    int64_t begin_ns, first_step;
     int64_t measured_ns; /* when the first batch was there; 0: not yet */
-    int64_t wait_begin_ns, pause_begin_ns, paused_ns;
+    int64_t wait_begin_ns, pause_begin_ns;
     double begin_seconds, end_seconds;
     int64_t end_ns;
 };
@@ -68,13 +71,15 @@ static double rate(int64_t count, int64_t ns)
     return ns > 0 ? (double)count * 1e9 / (double)ns : 0;
 }
 
+/* A wait that has just ended may be missing; none is counted twice, since its end is stored before
+ * the sum that it is in. */
 static void take_moment(struct report *report, struct moment *ret_moment)
 {
+    ret_moment->wait_ns = atomic_load(&report->shared.wait_ns);
     int64_t since = atomic_load(&report->shared.waiting_since_ns);
     ret_moment->at_ns = clock_now_ns();
     ret_moment->steps = atomic_load(&report->shared.step);
     ret_moment->rows = atomic_load(&report->shared.rows);
-    ret_moment->wait_ns = atomic_load(&report->shared.wait_ns);
     if (since)
         ret_moment->wait_ns += ret_moment->at_ns - since;
 }
@@ -227,17 +232,34 @@ void report_wait_end(struct report *report)
 {
     int64_t now_ns = clock_now_ns();
     int64_t waited_ns = atomic_load_explicit(&report->shared.wait_ns, memory_order_relaxed);
-    if (report->measured_ns)
-        atomic_store_explicit(&report->shared.wait_ns, waited_ns + now_ns - report->wait_begin_ns,
-                              memory_order_relaxed);
-    else
-        report->measured_ns = now_ns;
+    int64_t took_ns = now_ns - report->wait_begin_ns;
     atomic_store_explicit(&report->shared.waiting_since_ns, 0, memory_order_relaxed);
+    if (report->measured_ns) {
+        atomic_store_explicit(&report->shared.wait_ns, waited_ns + took_ns, memory_order_release);
+        return;
+    }
+    report->measured_ns = now_ns;
+    atomic_store_explicit(&report->shared.first_wait_ns, took_ns, memory_order_release);
 }
 
 int64_t report_wait_ns(const struct report *report)
 {
     return atomic_load_explicit(&report->shared.wait_ns, memory_order_relaxed);
+}
+
+void report_get_figures(struct report *report, struct report_figures *ret_figures)
+{
+    int64_t waited_ns = atomic_load(&report->shared.first_wait_ns);
+    waited_ns += atomic_load(&report->shared.wait_ns);
+    int64_t since = atomic_load(&report->shared.waiting_since_ns);
+    int64_t waiting_ns = since ? clock_now_ns() - since : 0;
+    *ret_figures = (struct report_figures){.step = atomic_load(&report->shared.step),
+                                           .steps = atomic_load(&report->shared.steps),
+                                           .rows = atomic_load(&report->shared.rows),
+                                           .waited_ns = waited_ns + waiting_ns,
+                                           .waiting_ns = waiting_ns,
+                                           .paused_ns = atomic_load(&report->shared.paused_ns),
+                                           .loss = atomic_load(&report->shared.loss)};
 }
 
 /* "%f" of the seconds, six digits behind the point; printf takes ten times as long. */
@@ -258,14 +280,14 @@ static char *write_text(char *out, const char *text)
     return out + length;
 }
 
-static void print_step(const struct report *report, int64_t step)
+static void print_step(const struct report *report, int64_t local_step, int64_t step)
 {
     char line[LINE_BYTES], *end = line;
     end = write_seconds(end, clock_wall_seconds());
     end = write_text(end, ": Worker ");
     end = text_write_integer(end, report->options.worker);
     end = write_text(end, ": training step ");
-    end = text_write_integer(end, report->local_step);
+    end = text_write_integer(end, local_step);
     end = write_text(end, " done (global step: ");
     end = text_write_integer(end, step);
     end = write_text(end, ")\n");
@@ -286,14 +308,15 @@ static bool is_wanted(struct report *report, int64_t step)
 void report_step(struct report *report, int64_t step, int64_t rows, double loss)
 {
     int64_t before = atomic_load_explicit(&report->shared.rows, memory_order_relaxed);
+    int64_t steps = atomic_load_explicit(&report->shared.steps, memory_order_relaxed) + 1;
     int64_t every = report->options.print_every;
-    report->local_step++;
+    atomic_store_explicit(&report->shared.steps, steps, memory_order_relaxed);
     atomic_store_explicit(&report->shared.rows, before + rows, memory_order_relaxed);
     atomic_store_explicit(&report->shared.step, step, memory_order_relaxed);
     if (!isnan(loss))
         atomic_store_explicit(&report->shared.loss, loss, memory_order_relaxed);
     if (every > 0 && step % every == 0 && is_wanted(report, step))
-        print_step(report, step);
+        print_step(report, steps, step);
 }
 
 void report_pause_begin(struct report *report)
@@ -303,7 +326,9 @@ void report_pause_begin(struct report *report)
 
 void report_pause_end(struct report *report)
 {
-    report->paused_ns += clock_now_ns() - report->pause_begin_ns;
+    int64_t before_ns = atomic_load_explicit(&report->shared.paused_ns, memory_order_relaxed);
+    int64_t took_ns = clock_now_ns() - report->pause_begin_ns;
+    atomic_store_explicit(&report->shared.paused_ns, before_ns + took_ns, memory_order_relaxed);
 }
 
 void report_test(struct report *report, double accuracy, double loss)
@@ -325,9 +350,10 @@ void report_end(struct report *report)
 void report_done(struct report *report, bool tested, double accuracy, double loss)
 {
     int64_t wait_ns = atomic_load(&report->shared.wait_ns);
-    int64_t steps = report->local_step, rows = atomic_load(&report->shared.rows);
+    int64_t steps = atomic_load(&report->shared.steps), rows = atomic_load(&report->shared.rows);
     int64_t whole_ns = report->measured_ns ? report->end_ns - report->measured_ns : 0;
-    int64_t ns = whole_ns - report->paused_ns;
+    int64_t paused_ns = atomic_load(&report->shared.paused_ns);
+    int64_t ns = whole_ns - paused_ns;
     printf("done.\n");
     if (tested && report->options.squared)
         printf("mean squared error: %f\n", loss);
@@ -336,5 +362,5 @@ void report_done(struct report *report, bool tested, double accuracy, double los
     log_info("%" PRId64 " %s in %.3f s: %.0f steps/s, %.0f rows/s, waited for data %.2f %% of "
              "the time; besides %.3f s for tests and checkpoints",
              steps, text_plural(steps, "step", "steps"), (double)ns / 1e9, rate(steps, ns),
-             rate(rows, ns), share(wait_ns, ns), (double)report->paused_ns / 1e9);
+             rate(rows, ns), share(wait_ns, ns), (double)paused_ns / 1e9);
 }

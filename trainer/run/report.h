@@ -10,7 +10,7 @@
  *                     for data and the time that is left; a summary at the end
  *
  * A thread of its own flushes and shows progress, so that both go on while training waits for data.
- * All functions but report_close() belong to the training's thread.
+ * All functions but report_close() and report_get_figures() belong to the training's thread.
  */
 #ifndef TRAINER_RUN_REPORT_H
 #define TRAINER_RUN_REPORT_H
@@ -52,6 +52,18 @@ void report_wait_begin(struct report *report);
 void report_wait_end(struct report *report);
 /* Of all waits so far. */
 int64_t report_wait_ns(const struct report *report);
+
+/* What an onlooker may know, from any thread. */
+struct report_figures {
+    int64_t step;        /* the global one; -1: training has not begun */
+    int64_t steps, rows; /* of this process */
+    int64_t waited_ns;   /* for data: all waits, the first and that of now too. Right after a wait
+                          * has ended it may be less than before by that wait, for a moment */
+    int64_t waiting_ns;  /* that of now; 0: none */
+    int64_t paused_ns;   /* for tests and checkpoints */
+    double loss;         /* NAN: none is known */
+};
+void report_get_figures(struct report *report, struct report_figures *ret_figures);
 
 /* A step is done: `rows` more rows; its loss if it is known, else NAN. */
 void report_step(struct report *report, int64_t step, int64_t rows, double loss);

@@ -10,6 +10,7 @@
 
 #include "common/buffer.h"
 #include "common/clock.h"
+#include "common/http/housekeeper.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/text.h"
@@ -325,6 +326,8 @@ static enum error run(struct training *training)
                                     .check = order_watch_look,
                                     .context = &training->watch};
     enum error error = report_open(&report, &training->report);
+    if (!error)
+        error = training_status_open(options, training->report, &training->status);
     if (!error && !options->cluster->is_alone)
         error = training_parts_join(&training->parts, options);
     else if (!error)
@@ -359,6 +362,8 @@ enum error training_run(const struct training_options *options)
     struct parameter_server *server = NULL;
     bool done = false;
     enum error error = OK;
+    if (options->status_host && (options->guard.token_file || options->guard.tls_cert))
+        housekeeper_block_signals();
     if (cluster->role == CLUSTER_PS)
         return parameter_server_run(options);
     if (cluster->role == CLUSTER_EVALUATOR)
@@ -371,6 +376,7 @@ enum error training_run(const struct training_options *options)
         error = done ? say_done(&training) : run(&training);
     struct error_report report; /* what is closed may fail, too: output that nobody reads */
     error_report_take(error, &report);
+    training_status_close(training.status);
     summary_close(training.summary);
     report_close(training.report);
     baseline_release(&training.progress.baseline);

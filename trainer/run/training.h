@@ -56,7 +56,9 @@ struct training_options {
     size_t aggregate;              /* synchronous training: batches a step; 0: asynchronous */
     bool tcp_only;                 /* no shared memory with servers of this machine */
     bool round_robin;              /* parameters on servers: a tensor each in turn, not by bytes */
-    struct guard_options guard;    /* of servers: who may ask over HTTP; without a grammar */
+    struct guard_options guard;    /* who may ask over HTTP; without a grammar */
+    const char *status_host;       /* where a worker says how it is; NULL: nowhere */
+    uint16_t status_port;
 };
 
 /* Does what this process is for, to the training's end. ERROR_CANCELLED after a signal, when the

@@ -14,6 +14,7 @@
 #include "trainer/run/summary.h"
 #include "trainer/run/training.h"
 #include "trainer/run/training_parts.h"
+#include "trainer/run/training_status.h"
 
 /* A loss that was asked for: on a GPU it is looked at when the device is sure to be past it, so
  * that the host never waits for work that it has only just given. */
@@ -37,9 +38,10 @@ struct training {
     struct order_watch watch;
     const struct training_options *options;
     struct report *report;
-    struct summary *summary; /* NULL: before the first batch, or there are to be none */
-    int64_t next_save_ns;    /* the chief of a cluster, which saves nothing: histograms */
-    int64_t tested_step;     /* of `score`; -1: none */
+    struct training_status *status; /* NULL: nobody can ask */
+    struct summary *summary;        /* NULL: before the first batch, or there are to be none */
+    int64_t next_save_ns;           /* the chief of a cluster, which saves nothing: histograms */
+    int64_t tested_step;            /* of `score`; -1: none */
     struct model_score score;
     struct saver *saver;
     struct best_model *best; /* NULL: no tests, or a cluster's */

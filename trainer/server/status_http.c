@@ -10,11 +10,9 @@
 #include "common/buffer.h"
 #include "common/http/metrics.h"
 #include "common/http/response.h"
-#include "common/http/server.h"
+#include "common/http/server_state.h"
+#include "trainer/server/status_port.h"
 
-#define CONNECTIONS 256
-#define PATIENCE_SECONDS 5 /* as for a first frame */
-#define BODY_BYTES ((int64_t)4 << 20)
 #define PREFIX "tombola_ps_"
 
 enum path { PATH_HEALTHZ, PATH_READYZ, PATH_STATUS, PATH_METRICS };
@@ -27,8 +25,7 @@ struct service {
 
 struct status_http {
     struct service service;
-    struct guard *guard;
-    struct server *server;
+    struct status_port *port;
 };
 
 /* ---- answers ------------------------------------------------------------ */
@@ -98,7 +95,7 @@ static void print_status(struct buffer *body, const struct server_status *status
 
 static enum MHD_Result route_status(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(BODY_BYTES);
+    struct buffer body = BUFFER_INIT(STATUS_PORT_BODY_BYTES);
     pthread_mutex_lock(&service->lock);
     print_status(&body, &service->status);
     pthread_mutex_unlock(&service->lock);
@@ -164,7 +161,7 @@ static void print_families(struct buffer *body, const struct server_status *stat
 
 static enum MHD_Result route_metrics(struct request *request, struct service *service)
 {
-    struct buffer body = BUFFER_INIT(BODY_BYTES);
+    struct buffer body = BUFFER_INIT(STATUS_PORT_BODY_BYTES);
     struct metrics sum;
     struct metrics_source source = {.sum = &sum};
     pthread_mutex_lock(&service->lock);
@@ -192,44 +189,20 @@ static const struct application application = {
     .paths_detail = "there are /healthz, /readyz, /status and /metrics",
 };
 
-/* One file serves the sampler and the parameter servers. What only the sampler has allows nothing
- * here, and is checked as it does, so that a mistake does not wait for the other program. */
-enum { SCOPE_SAMPLERS = 2 };
-static const struct token_scope scopes[] = {
-    {"read", SCOPE_READ}, {"draw", SCOPE_SAMPLERS}, {"admin", SCOPE_SAMPLERS}};
-static const struct token_grammar tokens = {.scopes = scopes,
-                                            .scope_count = sizeof(scopes) / sizeof(*scopes),
-                                            .noun = "stream",
-                                            .nouns = "streams",
-                                            .names_optional = true};
-
 /* ---- life cycle --------------------------------------------------------- */
 
 enum error status_http_open(const struct guard_options *guard, struct status_http **ret_http)
 {
-    struct guard_options options = *guard;
     struct status_http *http = array_new(1, sizeof(*http), "a parameter server's HTTP");
     if (!http)
         return ERROR_MEMORY;
     pthread_mutex_init(&http->service.lock, NULL);
     http->service.status.phase = "waiting";
-    options.grammar = &tokens;
-    enum error error = guard_open(&options, &http->guard);
-    if (!error)
-        error = server_open(-1,
-                            &(struct server_options){.application = &application,
-                                                     .threads = 1,
-                                                     .connections = CONNECTIONS,
-                                                     .patience_seconds = PATIENCE_SECONDS,
-                                                     .response_bytes = 4 * BODY_BYTES,
-                                                     .body_bytes = BODY_BYTES,
-                                                     .guard = http->guard},
-                            &http->server);
+    enum error error = status_port_open(-1, guard, &application, &http->service, &http->port);
     if (error) {
         status_http_close(http);
         return error;
     }
-    server_set_service(http->server, &http->service);
     *ret_http = http;
     return OK;
 }
@@ -238,8 +211,7 @@ void status_http_close(struct status_http *http)
 {
     if (!http)
         return;
-    server_close(http->server);
-    guard_close(http->guard);
+    status_port_close(http->port);
     pthread_mutex_destroy(&http->service.lock);
     free(http);
 }
@@ -247,7 +219,7 @@ void status_http_close(struct status_http *http)
 void status_http_add(struct status_http *http, int descriptor,
                      const struct sockaddr_storage *address, socklen_t length)
 {
-    server_add_connection(http->server, descriptor, address, length);
+    status_port_add(http->port, descriptor, address, length);
 }
 
 struct server_status *status_http_begin(struct status_http *http)

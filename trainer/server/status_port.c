@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "trainer/server/status_port.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/http/server.h"
+
+#define CONNECTIONS 256
+#define PATIENCE_SECONDS 5 /* as for a first frame */
+
+struct status_port {
+    struct guard *guard;
+    struct server *server;
+};
+
+/* One file serves the sampler and the trainer. What only the sampler has allows nothing here, and
+ * is checked as it does, so that a mistake does not wait for the other program. */
+enum { SCOPE_SAMPLERS = 2 };
+static const struct token_scope scopes[] = {
+    {"read", SCOPE_READ}, {"draw", SCOPE_SAMPLERS}, {"admin", SCOPE_SAMPLERS}};
+static const struct token_grammar tokens = {.scopes = scopes,
+                                            .scope_count = sizeof(scopes) / sizeof(*scopes),
+                                            .noun = "stream",
+                                            .nouns = "streams",
+                                            .names_optional = true};
+
+static enum error open_guard(const struct guard_options *guard, struct guard **ret_guard)
+{
+    struct guard_options options = *guard;
+    options.grammar = &tokens;
+    return guard_open(&options, ret_guard);
+}
+
+/* Takes the descriptor. */
+static enum error open_server(struct status_port *port, int descriptor,
+                              const struct application *application, struct service *service)
+{
+    struct server_options options = {.application = application,
+                                     .threads = 1,
+                                     .connections = CONNECTIONS,
+                                     .patience_seconds = PATIENCE_SECONDS,
+                                     .response_bytes = 4 * STATUS_PORT_BODY_BYTES,
+                                     .body_bytes = STATUS_PORT_BODY_BYTES,
+                                     .guard = port->guard};
+    enum error error = server_open(descriptor, &options, &port->server);
+    if (!error)
+        server_set_service(port->server, service);
+    return error;
+}
+
+enum error status_port_open(int descriptor, const struct guard_options *guard,
+                            const struct application *application, struct service *service,
+                            struct status_port **ret_port)
+{
+    struct status_port *port = array_new(1, sizeof(*port), "an HTTP server");
+    enum error error = port ? open_guard(guard, &port->guard) : ERROR_MEMORY;
+    if (!error)
+        error = open_server(port, descriptor, application, service);
+    else if (descriptor >= 0)
+        close(descriptor);
+    if (error) {
+        status_port_close(port);
+        return error;
+    }
+    *ret_port = port;
+    return OK;
+}
+
+void status_port_close(struct status_port *port)
+{
+    if (!port)
+        return;
+    server_close(port->server);
+    guard_close(port->guard);
+    free(port);
+}
+
+void status_port_add(struct status_port *port, int descriptor,
+                     const struct sockaddr_storage *address, socklen_t length)
+{
+    server_add_connection(port->server, descriptor, address, length);
+}
