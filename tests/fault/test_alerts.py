@@ -58,7 +58,8 @@ def test_each_alert_fires_by_its_fault(start, sampler, store, disk, token, tmp_p
     trained.env = disk.env | {"TOMBOLA_TOKEN": TOKEN}
     trained.start_server(0, token_file=tokens)
     for index in range(3):
-        trained.start_worker(index)
+        trained.start_worker(index, status_listen="127.0.0.1:0", token_file=tokens)
+    worker = trained.workers[0].wait_for_log(r"status on http://(\S+)")[1]
     address = trained.servers[0].replace("localhost", "127.0.0.1")
     numbers = itertools.count()
 
@@ -72,7 +73,7 @@ def test_each_alert_fires_by_its_fault(start, sampler, store, disk, token, tmp_p
         disk.end()
 
     threads = [Again(pull)]
-    prometheus = monitoring.Prometheus(tmp_path / "prometheus", {"sampler": server.url.split("//")[1], "ps": address}, secret)
+    prometheus = monitoring.Prometheus(tmp_path / "prometheus", {"sampler": server.url.split("//")[1], "ps": address, "worker": worker}, secret)
 
     def fires(*names):
         wait_for(lambda: set(names) <= prometheus.firing(), f"nobody hears of {names}")
@@ -82,10 +83,15 @@ def test_each_alert_fires_by_its_fault(start, sampler, store, disk, token, tmp_p
         for expression in monitoring.expressions():
             wait_for(lambda asked=expression: prometheus.query(asked), f"the dashboard has nothing to show for {expression}")
         fires("TombolaGradientsStale")
-        assert not prometheus.firing() & {"TombolaSamplerNotReady", "TombolaStateFailing", "TombolaNoWorkers", "TombolaTrainingStands"}
+        assert not prometheus.firing() & {"TombolaSamplerNotReady", "TombolaStateFailing", "TombolaNoWorkers", "TombolaTrainingStands",
+                                               "TombolaWorkersWaitForData"}
         disk.begin("fsync", only="/run/")
         fires("TombolaNoCheckpoint")
         disk.end()
+        server.signal(signal.SIGSTOP)
+        fires("TombolaWorkersWaitForData")
+        server.signal(signal.SIGCONT)
+        wait_for(lambda: "TombolaWorkersWaitForData" not in prometheus.firing(), "it never ends")
         for one in trained.workers:
             one.signal(signal.SIGSTOP)
         fires("TombolaTrainingStands")

@@ -110,7 +110,8 @@ def test_the_tokens_are_made_once_and_hidden(volume):
 
 @pytest.mark.parametrize("file, kind, name, pod, says", [
     ("servers.yaml", "StatefulSet", "ps", "ps-1", ["--job_name=ps", "--task_index=1", "--token_file=/datanfs/tokens/tokens.json"]),
-    ("workers.yaml", "Job", "worker", "worker-abcde", ["--job_name=worker", r"--task_index=[1-9]\d*"]),
+    ("workers.yaml", "Job", "worker", "worker-abcde", ["--job_name=worker", r"--task_index=[1-9]\d*", r"--status_listen=0\.0\.0\.0:2223",
+                                                          "--token_file=/datanfs/tokens/tokens.json"]),
     ("evaluator.yaml", "Job", "evaluator", "evaluator-abcde", ["--job_name=evaluator", r"--test_store=\$\(TEST_STORE\)"])])
 def test_trainers_send_their_token_and_know_who_they_are(volume, tmp_path, file, kind, name, pod, says):
     fake = tmp_path / "bin"

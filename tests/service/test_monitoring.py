@@ -34,6 +34,7 @@ HEALTHY = {
     'tombola_ps_workers{pod="ps-0"}': "2x60",
     'tombola_ps_pushes_total{pod="ps-0"}': "0+1000x60",
     'tombola_ps_late_pushes_total{pod="ps-0"}': "0+90x60",
+    'tombola_worker_waited_seconds_total{pod="worker-0"}': "0+29x60",
 }
 # alert -> the series of its fault, how many minutes it has to last.
 FAULTS = {
@@ -46,6 +47,7 @@ FAULTS = {
     "TombolaTrainingStands": ({'tombola_ps_global_step{pod="ps-0"}': "1000x60", 'tombola_ps_saved_step{pod="ps-0"}': "1000x60"}, 5),
     "TombolaNoWorkers": ({'tombola_ps_workers{pod="ps-0"}': "0x60"}, 10),
     "TombolaGradientsStale": ({'tombola_ps_late_pushes_total{pod="ps-0"}': "0+110x60"}, 11),
+    "TombolaWorkersWaitForData": ({'tombola_worker_waited_seconds_total{pod="worker-0"}': "0+31x60"}, 15),
     "TombolaNoCheckpoint": ({'tombola_ps_saved_step{pod="ps-0"}': "0x60"}, 16),
 }
 
