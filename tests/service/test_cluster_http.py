@@ -137,7 +137,8 @@ def test_gradients_of_old_values_are_computed_again(cluster, served, store, tmp_
 
 
 def test_values_that_are_young_enough_are_not_computed_again(cluster):
-    trained = cluster(servers=1, workers=2, staleness=1000, train_steps=10**9).start_all()
+    """Young enough for a worker that waits for a processor while the other makes thousands of steps."""
+    trained = cluster(servers=1, workers=2, staleness=10**8, train_steps=10**9).start_all()
     address = trained.servers[0]
     wait_for(lambda: get(address, "/readyz") == (200, "ok\n"), "it is never ready")
     wait_for(lambda: status(address)["pushes"] > 200 and status(address)["worker_count"] == 2, "nothing is trained")
