@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
-from conftest import PATIENCE_S, SANITIZED, TSAN, run, wait_for
+from conftest import PATIENCE_S, ROOT, SANITIZED, TSAN, run, wait_for
 from test_cluster_http import status
 from test_trainer import checkpoints, csv_uri, evaluate, newest, read_checkpoint, served, store, train  # noqa: F401, fixtures
 
@@ -113,6 +114,28 @@ def test_tf_config_is_the_same_as_flags(start, served, store, tmp_path):
     started = [start("trainer", *trained.words,
                      env={"TF_CONFIG": json.dumps({"cluster": described, "task": {"type": job, "index": index}})})
                for job, index in (("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1))]
+    for one in started:
+        assert one.wait() == 0, one.stderr
+    check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+def operators_config(spec, everybody, job, index):
+    """What Kubeflow's training operator says to a task of a TFJob."""
+    shown = everybody
+    if spec.get("enableDynamicWorker"):
+        own = everybody[job][index]
+        shown = {"worker": {}, "ps": [own]} if job == "ps" else {"worker": {str(index): own}, "ps": everybody["ps"]}
+    return {"TF_CONFIG": json.dumps({"cluster": shown, "task": {"type": job, "index": index}, "environment": "cloud"})}
+
+
+def test_the_tfjob_that_is_shipped(start, served, store, tmp_path):
+    spec = yaml.safe_load((ROOT / "deploy/k8s/overlays/tfjob/tfjob.yaml").read_text())["spec"]
+    replicas = {job.lower(): one["replicas"] for job, one in spec["tfReplicaSpecs"].items()}
+    assert replicas.keys() == {"ps", "worker"} and min(replicas.values()) > 1
+    trained = Cluster(start, served, store, tmp_path / "run", replicas["ps"], replicas["worker"], train_steps=STEPS, **ADDITIVE)
+    everybody = {"ps": trained.servers, "worker": trained.hosts}
+    started = [start("trainer", *trained.words, env=operators_config(spec, everybody, job, index))
+               for job, count in replicas.items() for index in range(count)]
     for one in started:
         assert one.wait() == 0, one.stderr
     check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)

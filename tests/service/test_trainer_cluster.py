@@ -49,6 +49,12 @@ def test_a_wrong_tf_config_is_refused(text, says):
     train_fails(says=says, TF_CONFIG=text)
 
 
+@pytest.mark.parametrize("cluster", [{"worker": {}, "ps": ["p:1"]}, {"worker": {}, "ps": {"1": "p:1"}}])
+def test_a_server_that_sees_itself_alone_is_refused(cluster):
+    """As Kubeflow's enableDynamicWorker shows a TFJob's second ps, which then died of a null pointer."""
+    train_fails(says=["ps 1 sees 1 of the parameter servers in TF_CONFIG", "enableDynamicWorker"], TF_CONFIG=tf_config("ps", 1, cluster))
+
+
 def test_wrong_flags_are_refused():
     train_fails(*FLAGS[:2], says="Must specify an explicit `job_name`")
     train_fails(*FLAGS[:3], says="Must specify an explicit `task_index`")

@@ -30,10 +30,27 @@ static enum error listen_as(const struct cluster_task *task, int *ret_descriptor
     return listen_socket_open_any(task->port, advice, ret_descriptor);
 }
 
+/* A sparse list may show a ps itself alone: then it knows neither how many there are nor server 0,
+ * which it has to reach. */
+static enum error check_list(const struct cluster *cluster, size_t index)
+{
+    size_t listed = cluster_server_count(cluster);
+    if (cluster->servers_known ||
+        (index < listed && cluster_server(cluster, index)->index == (int64_t)index))
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "ps %zu sees %zu of the parameter servers in %s; each has to be told all of "
+                     "them: a TFJob has several only without enableDynamicWorker",
+                     index, listed, cluster->source);
+}
+
 static enum error prepare(const struct training_options *options, size_t index,
                           struct server_options *ret_server)
 {
     const struct cluster *cluster = options->cluster;
+    enum error error = check_list(cluster, index);
+    if (error)
+        return error;
     const struct cluster_task *own = cluster_server(cluster, index);
     const struct cluster_task *zero = cluster_server(cluster, 0);
     char address[CLUSTER_ADDRESS_BYTES];
@@ -54,7 +71,7 @@ static enum error prepare(const struct training_options *options, size_t index,
                                                           .train_steps = options->train_steps,
                                                           .save_ms = options->save_ms,
                                                           .patience_ms = options->patience_ms}};
-    enum error error = listen_as(own, &ret_server->descriptor);
+    error = listen_as(own, &ret_server->descriptor);
     if (!error)
         log_info("parameter server %zu of %zu listens on %s", index, cluster_server_count(cluster),
                  cluster_task_address(own, address));
