@@ -10,6 +10,7 @@ import builds
 import parts
 import process
 import record
+import shipped
 from changed import take_changes
 from links import Links
 from places import BUILD, LONG, ROOT, shown
@@ -48,9 +49,10 @@ def give_up(reason):
     return 1
 
 
-def install():
+def install(chosen):
     """deploy/install stops when it can: dpkg is not to be interrupted in the middle of a package."""
-    sets = ["build", "run", "test", "bench", *(["page"] if LONG else [])]
+    real = LONG if chosen.is_empty else not shipped.SCRIPTS.keys().isdisjoint(chosen.parts)
+    sets = ["build", "run", "test", "bench", *(["page"] if LONG else []), *(["package", "engine"] if real else [])]
     child = subprocess.Popen([ROOT / "deploy/install", *sets])
     try:
         return child.wait()
@@ -103,7 +105,7 @@ def main(arguments):
     chosen = Selection([argument for argument in arguments if not argument.startswith("-")], parts.NAMES)
     os.environ.update(SANITIZERS)
     record.where_and_when()
-    if install() != 0:
+    if install(chosen) != 0:
         return give_up("the packages are not all there")
     lock = builds.claim()
     if not lock:

@@ -9,6 +9,7 @@ import fuzz
 import layering
 import lint
 import service
+import shipped
 import unit
 from builds import ASAN, COVERAGE, FUZZ, PLAIN, TSAN
 from places import LONG
@@ -16,8 +17,10 @@ from selection import all_tests
 from step import Step
 
 # bench keeps one processor busy for minutes: at the end, nothing would run on the others.
-NAMES = ("unit", "layering", "lint", "bench", "service", "fault", "asan", "tsan", "fuzz", "cuda", "dist", "coverage")
-WHOLE = NAMES if LONG else tuple(name for name in NAMES if name != "coverage")
+NAMES = ("unit", "layering", "lint", "bench", "service", "fault", "asan", "tsan", "fuzz", "cuda", "dist", *shipped.SCRIPTS,
+         "coverage")
+ONLY_LONG = ("coverage", *shipped.SCRIPTS)
+WHOLE = NAMES if LONG else tuple(name for name in NAMES if name not in ONLY_LONG)
 # Of the service tests. What ASan's build runs is not run in the plain build again: tests/README.md says why.
 LIGHT, REST, THREADS = ("-m", "not heavy and not plain"), ("-m", "heavy or plain"), ("-m", "threads and not heavy")
 # Of the fault tests, under ASan: failing allocations, a preloaded library, another clock, a full disk, a kill.
@@ -84,6 +87,7 @@ def steps(chosen):
         "cuda": lambda: [Step("cuda", cuda.check, needs=["autoreconf"])],
         "dist": lambda: [Step("dist", dist.check, needs=[PLAIN.name])],
         "bench": lambda: [Step("bench", bench.check, needs=[PLAIN.name])],
+        **{name: lambda name=name: [Step(name, shipped.check)] for name in shipped.SCRIPTS},
         "coverage": coverage_steps,
     }
     return [step for name in NAMES if name in chosen.parts for step in makers[name]()]
