@@ -138,7 +138,7 @@ class Hosts:
         return ("nsenter", f"--net=/proc/{net}/ns/net")
 
     def enter(self, net, *words):
-        subprocess.run([*self.inside(net), *map(str, words)], check=True, capture_output=True)
+        return subprocess.run([*self.inside(net), *map(str, words)], check=True, capture_output=True)
 
     def plug(self, host):
         net = self.nets[host]
@@ -161,6 +161,19 @@ class Hosts:
 
     def heal(self, host):
         self.enter(self.switch, "ip", "link", "set", f"port{host}", "master", "switch")
+
+    def spoil(self, host, loss, rate):
+        """Of what comes to it such a share is lost, and what it sends leaves at `rate` (tc's words), so that it comes late."""
+        self.enter(self.nets[host], "iptables", "-A", "INPUT", "-i", "eth0", "-m", "statistic", "--mode", "random", "--probability", loss,
+                   "-j", "DROP")
+        self.enter(self.nets[host], "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "16k", "latency", "500ms")
+
+    def mend(self, host):
+        """How many packets were lost."""
+        listed = self.enter(self.nets[host], "iptables", "-L", "INPUT", "-n", "-v", "-x").stdout.decode()
+        self.enter(self.nets[host], "iptables", "-F", "INPUT")
+        self.enter(self.nets[host], "tc", "qdisc", "del", "dev", "eth0", "root")
+        return int(listed.splitlines()[2].split()[0])
 
     def replace(self, host):
         """Another machine takes its place, with the same address: what the first knew of connections is gone. Nothing may run there."""

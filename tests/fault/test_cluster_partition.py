@@ -206,6 +206,19 @@ def test_a_server_whose_host_dies_starts_on_another(spread, served, store, tmp_p
     check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
 
 
+def test_hosts_whose_lines_lose_and_delay(spread, served, store, tmp_path):  # noqa: F811
+    """One packet of fifty is lost, and 30 KB take a quarter of a second; later all is well again."""
+    trained = spread(**ASYNCHRONOUS)
+    for host in range(5):
+        trained.places.spoil(host, 0.02, "1mbit")
+    trained.go_on()
+    lost = [trained.places.mend(host) for host in range(5)]
+    assert min(lost[1:]) > 0, f"{lost} packets were lost"
+    trained.go_on()
+    assert all(one.process.poll() is None for one in [*trained.ps, *trained.workers])
+    check_each_batch_once(trained.logdir, served, store, tmp_path, trained.end_soon(REST))
+
+
 def cut_hosts(trained, chance):
     """Also the sampler's; and, with --long, for so long that connections are given up."""
     for _ in range(EVENTS):
