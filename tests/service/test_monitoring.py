@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import monitoring
-from conftest import PATIENCE_S
+from conftest import PATIENCE_S, from_pypi
 
 pytestmark = pytest.mark.plain
 
@@ -118,3 +118,35 @@ def test_the_dashboard_is_in_its_config_map():
     kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
     assert kustomization["configMapGenerator"][0]["files"] == ["dashboard.json"]
     assert json.loads((folder / "dashboard.json").read_text())["title"] == "Tombola"
+
+
+# Reads a dashboard into Grafana's types and writes it out of them: what they do not know is lost.
+THROUGH_GRAFANAS_TYPES = """
+import json, sys
+from grafana_foundation_sdk.cog import encoder, plugins
+from grafana_foundation_sdk.models import dashboard
+plugins.register_default_plugins()
+print(encoder.JSONEncoder().encode(dashboard.Dashboard.from_json(json.load(sys.stdin))))
+"""
+
+
+def lost(ours, theirs, place=""):
+    """Places of what `theirs` lacks of `ours`, or has otherwise."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return [one for name in ours for one in (lost(ours[name], theirs[name], f"{place}/{name}") if name in theirs else [f"{place}/{name}"])]
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        return [one for number, pair in enumerate(zip(ours, theirs)) for one in lost(*pair, f"{place}/{number}")]
+    return [] if ours == theirs else [place]
+
+
+def test_grafana_knows_every_field():
+    python = from_pypi("grafana-foundation-sdk") / "bin" / "python"
+
+    def through(text):
+        done = subprocess.run([python, "-c", THROUGH_GRAFANAS_TYPES], input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+        return lost(json.loads(text), json.loads(done.stdout))
+
+    text = json.dumps(monitoring.dashboard())
+    assert not through(text)
+    misspelt = through(text.replace("gridPos", "gridpos", 1).replace("legendFormat", "legendformat", 1))
+    assert len(misspelt) == 2 and misspelt[0].endswith("gridpos") and misspelt[1].endswith("legendformat"), misspelt
