@@ -38,9 +38,11 @@
  *
  *   Batches are lent (TOMBOLA_LEASE): several programs share the sampler's stream, and a batch
  *   counts as trained when it is put back. What was lent to a program that is gone, or was dropped
- *   (tombola_feed_drop()), is lent to another one; a thread renews the leases meanwhile. With
- *   TOMBOLA_INDEX nothing moves: batch number K is requested by its number, so that a program that
- *   remembers K can continue exactly where it was, as often as it likes; ranks divide the numbers.
+ *   (tombola_feed_drop()), is lent to another one; a thread renews the leases meanwhile. Of a
+ *   stream with few batches left a feed leases only a share ahead, so that all programs end at
+ *   about the same time. With TOMBOLA_INDEX nothing moves: batch number K is requested by its
+ *   number, so that a program that remembers K can continue exactly where it was, as often as it
+ *   likes; ranks divide the numbers.
  *   Plain draws (TOMBOLA_DRAW) count as trained when they are answered.
  *
  *   ON A GPU features are in device memory. `stream` is the cudaStream_t on which the caller works

@@ -376,6 +376,7 @@ static enum error take_next(struct feed *feed, int64_t timeout_ms, struct slot *
     else
         count(&feed->first_ns, now_ns - feed->opened_ns);
     feed->next++;
+    puller_handed(feed->puller, feed->next);
     return OK;
 }
 

@@ -44,7 +44,12 @@ static enum error check_before_draws(struct pull_connection *connection)
         log_debug("rows are not compared with the stream: %s", error_message());
         return OK;
     }
-    return error ? error : check_stream(connection->puller, &stream);
+    if (error)
+        return error;
+    pthread_mutex_lock(&connection->puller->lock);
+    lease_share_begin(&connection->puller->share, &stream);
+    pthread_mutex_unlock(&connection->puller->lock);
+    return check_stream(connection->puller, &stream);
 }
 
 /* One connection asks for what is compared with the store, the others wait for what it finds. */
@@ -324,6 +329,7 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
     puller->options = *options;
     puller->queue = queue;
     puller->ring = ring;
+    atomic_init(&puller->wake_at, INT64_MAX);
     if (!puller_draws(puller))
         puller->options.connections = 1;
     grant_queue_init(&puller->grants);
@@ -342,6 +348,19 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
     }
     *ret_puller = puller;
     return OK;
+}
+
+/* Here the count is stored, then `wake_at` read; await_share() does it the other way round: one of
+ * them sees the other. */
+void puller_handed(struct puller *puller, int64_t count)
+{
+    atomic_store(&puller->handed, count);
+    if (count < atomic_load(&puller->wake_at))
+        return;
+    pthread_mutex_lock(&puller->lock);
+    atomic_store(&puller->wake_at, INT64_MAX);
+    pthread_cond_broadcast(&puller->changed);
+    pthread_mutex_unlock(&puller->lock);
 }
 
 void puller_cancel(struct puller *puller)

@@ -60,6 +60,8 @@ enum error puller_grant(struct puller *puller, struct grant grant) MUST_CHECK;
 const struct sampler_stream *puller_stream(const struct puller *puller);
 /* By index, and once the ring has ended: the batch that would have come next. */
 int64_t puller_next_index(const struct puller *puller);
+/* The caller has had the first `count` batches. Any thread; costs next to nothing. */
+void puller_handed(struct puller *puller, int64_t count);
 /* Requests in flight end, and none is sent any more. NULL is legal. */
 void puller_cancel(struct puller *puller);
 /* Cancels requests in flight, joins the threads, frees everything. The queue must have been stopped

@@ -35,19 +35,56 @@ static bool is_stopped(const struct puller *puller)
     return puller->stopped || stop_requested();
 }
 
+static bool is_ended(const struct puller *puller)
+{
+    const struct puller_options *options = &puller->options;
+    return puller->ended || is_stopped(puller) ||
+           (options->batches >= 0 && puller->requested >= options->batches);
+}
+
+/* What the caller has not had yet. Of a batch that came in pieces it may have had some before all
+ * of them are counted. */
+static int64_t ahead(const struct puller *puller, int64_t handed)
+{
+    return puller->asked > handed ? puller->asked - handed : 0;
+}
+
+/* Waits until the caller has taken enough of what is leased. Returns for how many batches a request
+ * may be then; 0: it has ended. */
+static size_t await_share(struct puller *puller)
+{
+    const struct puller_options *options = &puller->options;
+    const struct lease_share *share = &puller->share;
+    size_t rows = options->batch_rows, at_once = options->leases_at_once;
+    int64_t handed;
+    for (;;) {
+        if (is_ended(puller))
+            return 0;
+        handed = atomic_load(&puller->handed);
+        int64_t enough = lease_share_enough(share, rows, handed, at_once);
+        if (ahead(puller, handed) <= enough)
+            break;
+        struct timespec until = clock_timespec(clock_deadline_ns(TICK_MS));
+        atomic_store(&puller->wake_at, puller->asked - enough);
+        if (atomic_load(&puller->handed) == handed)
+            pthread_cond_clockwait(&puller->changed, &puller->lock, CLOCK_MONOTONIC, &until);
+    }
+    int64_t room = lease_share_most(share, rows, handed) - ahead(puller, handed);
+    return room < (int64_t)at_once ? (size_t)room : at_once;
+}
+
 /* For how many batches; 0: there is nothing more to ask for. */
 static size_t begin_request(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
     const struct puller_options *options = &puller->options;
-    size_t batches = options->leases ? options->leases_at_once : 1;
     pthread_mutex_lock(&puller->lock);
-    if (puller->ended || is_stopped(puller))
-        batches = 0;
-    else if (options->batches >= 0 && options->batches - puller->requested < (int64_t)batches)
+    size_t batches = options->leases ? await_share(puller) : !is_ended(puller);
+    if (options->batches >= 0 && options->batches - puller->requested < (int64_t)batches)
         batches = (size_t)(options->batches - puller->requested);
     if (batches > 0) {
         puller->requested += (int64_t)batches;
+        puller->asked += (int64_t)batches;
         connection->sent = ++puller->clock;
         connection->state = CONNECTION_SENT;
     }
@@ -77,12 +114,14 @@ static enum error await_turn(struct pull_connection *connection, int64_t first)
     return error;
 }
 
-/* `missing`: of the batches that were asked for; the connection asks for them again. */
-static void end_request(struct pull_connection *connection, size_t missing)
+/* `missing`: of the batches that were asked for; the connection asks for them again. `cut`: so many
+ * more batches were made of those that came. */
+static void end_request(struct pull_connection *connection, size_t missing, int64_t cut)
 {
     struct puller *puller = connection->puller;
     pthread_mutex_lock(&puller->lock);
     puller->requested -= (int64_t)missing;
+    puller->asked += cut - (int64_t)missing;
     connection->state = CONNECTION_IDLE;
     pthread_cond_broadcast(&puller->changed);
     pthread_mutex_unlock(&puller->lock);
@@ -93,7 +132,7 @@ static void end_request(struct pull_connection *connection, size_t missing)
 static enum error await_what_is_lent(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
-    end_request(connection, 0);
+    end_request(connection, 0, 0);
     lease_keeper_await_acks(puller->options.leases, LENT_MS);
     pthread_mutex_lock(&puller->lock);
     enum error error =
@@ -105,10 +144,15 @@ static enum error await_what_is_lent(struct pull_connection *connection)
 }
 
 /* The keeper has what came before anything is done with it. */
-static enum error keep(struct lease_keeper *leases, size_t batch_rows,
-                       const struct sampler_batch batches[], size_t count)
+static enum error keep(struct puller *puller, const struct sampler_batch batches[], size_t count)
 {
+    struct lease_keeper *leases = puller->options.leases;
+    size_t batch_rows = puller->options.batch_rows;
     enum error error = OK;
+    pthread_mutex_lock(&puller->lock);
+    for (size_t i = 0; i < count; i++)
+        lease_share_drawn(&puller->share, &batches[i]);
+    pthread_mutex_unlock(&puller->lock);
     for (size_t i = 0; i < count && !error; i++)
         error = lease_keeper_add(leases, &batches[i].lease,
                                  (batches[i].rows + batch_rows - 1) / batch_rows);
@@ -139,7 +183,7 @@ static enum error lease(struct pull_connection *connection, size_t most,
     if (error)
         return error;
     connection->seq += (int64_t)*ret_count;
-    return keep(leases, options->batch_rows, ret_batches, *ret_count);
+    return keep(connection->puller, ret_batches, *ret_count);
 }
 
 static enum error draw(struct pull_connection *connection, size_t most,
@@ -165,14 +209,16 @@ enum error puller_draw_loop(struct pull_connection *connection)
     enum error error = OK;
     while (!error && (asked = begin_request(connection)) > 0) {
         size_t count;
-        int64_t pushed;
+        int64_t pushed, pieces = 0;
         error = draw(connection, asked, batches, &count);
         if (!error)
             error = await_turn(connection, batches[0].first);
-        for (size_t i = 0; i < count && !error; i++)
+        for (size_t i = 0; i < count && !error; i++) {
             error = pull_push(puller, &batches[i], 0, -1, 0, &pushed);
+            pieces += error ? 0 : pushed;
+        }
         if (!error)
-            end_request(connection, asked - count);
+            end_request(connection, asked - count, pieces - (int64_t)count);
     }
     return error;
 }

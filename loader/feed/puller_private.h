@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "loader/feed/lease_share.h"
 #include "loader/feed/puller.h"
 #include "loader/feed/sampler_client.h"
 
@@ -39,6 +40,10 @@ struct puller {
     pthread_cond_t changed;
     uint64_t clock;
     int64_t requested; /* draws sent so far */
+    struct lease_share share;
+    int64_t asked;           /* FEED_LEASE: batches that came, and those that were asked for */
+    _Atomic int64_t handed;  /* of those that came, the caller has had so many */
+    _Atomic int64_t wake_at; /* a connection waits until they are so many; INT64_MAX: none waits */
     struct grant_queue grants;
     struct sampler_stream stream; /* by index, once `described` */
     atomic_bool described;

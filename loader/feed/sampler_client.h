@@ -45,6 +45,7 @@ struct sampler_stream {
     int64_t units;       /* N */
     int64_t epochs;      /* E; 0: without end */
     int64_t epoch_draws; /* M */
+    int64_t position;    /* of what is drawn next, when it was asked; no part of the order */
 };
 
 struct sampler_client;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """libtombola as an outsider sees it: its header, its symbols, its example, another language."""
 
+import concurrent.futures
 import ctypes
 import os
 import random
@@ -244,6 +245,32 @@ def test_what_is_lent_counts_when_it_is_put_back(library, demo_database, sampler
     other.close()
     assert len(seen) == 1900 and not set(ids) & set(seen), "also what was released, cut as it was, and what was dropped"
     assert served.get("/streams/default").json["state"] == "ended"
+
+
+def train(feed, seconds):
+    """A worker that takes some time for a batch; returns how many it had."""
+    trained = 0
+    while (batch := feed.take()) is not None:
+        time.sleep(seconds)
+        feed.put(batch)
+        trained += 1
+    return trained
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("workers", (2, 5))
+def test_workers_share_a_short_epoch(library, demo_database, sampler, workers):
+    """Nobody leases so much ahead that others have nothing to do."""
+    if SANITIZED:
+        pytest.skip("the library needs the sanitizer's run time in the program")
+    served = sampler("--store", demo_database, "--epochs", 1, "--lease", 30)
+    feeds = [Feed(library, served.url, demo_database, batch_rows=50) for _ in range(workers)]
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        trained = list(pool.map(train, feeds, [0.05] * workers))
+    for feed in feeds:
+        feed.close()
+    assert sum(trained) == 40 and served.get("/streams/default").json["acked"] == 40
+    assert min(trained) >= 40 // workers // 2, f"they trained {trained}"
 
 
 @pytest.mark.plain
