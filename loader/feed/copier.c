@@ -10,87 +10,160 @@
 #include "common/log.h"
 #include "common/thread.h"
 
+/* Small batches that are ready side by side are copied together, up to so many bytes: larger copies
+ * get no faster. */
+#define TOGETHER_BYTES ((size_t)4 << 20)
+#define TOGETHER_MOST 16
+
 struct copier {
     struct copier_options options;
     struct ring *ring;
     struct device_queue *queue;
     struct device_moments moments;
-    void *staging; /* [B, row_bytes] in device memory: u8 on their way to f32; NULL: not needed */
+    size_t together; /* slots that are copied at once, at most */
+    void *staging;   /* [together], as their host memory lies there: u8 on their way to f32, in
+                      * device memory; NULL: not needed */
     _Atomic int64_t busy_ns;
     pthread_t thread;
     bool started;
 };
 
-/* Nobody reads the slot's labels on the host any more when its memory is the copier's. */
-static enum error copy_labels(struct copier *copier, struct slot *slot)
+/* ---- one copy for slots side by side ------------------------------------ */
+
+/* From the first byte of the first part to the last of the last one; what lies between two parts is
+ * copied with them. */
+static size_t span(const void *first, const void *last, size_t last_bytes)
 {
-    const struct copier_options *options = &copier->options;
-    label_element_convert(options->labels, slot->host_labels, slot->labels, slot->rows);
-    return slot->device_labels == slot->host_labels
-               ? OK
-               : device_copy_in(options->device, copier->queue, slot->device_labels,
-                                slot->host_labels,
-                                slot->rows * label_element_bytes(options->labels));
+    return (size_t)((const uint8_t *)last - (const uint8_t *)first) + last_bytes;
 }
 
-/* One staging buffer is enough: everything here goes through one queue, in order. */
-static enum error copy_slot(struct copier *copier, struct slot *slot)
+/* Nobody reads the slot's labels on the host any more when its memory is the copier's. */
+static enum error copy_labels(struct copier *copier, struct slot *const slots[], size_t count)
+{
+    const struct copier_options *options = &copier->options;
+    const struct slot *first = slots[0], *last = slots[count - 1];
+    for (size_t i = 0; i < count; i++)
+        label_element_convert(options->labels, slots[i]->host_labels, slots[i]->labels,
+                              slots[i]->rows);
+    if (first->device_labels == first->host_labels)
+        return OK;
+    return device_copy_in(options->device, copier->queue, first->device_labels, first->host_labels,
+                          span(first->host_labels, last->host_labels,
+                               last->rows * label_element_bytes(options->labels)));
+}
+
+/* Targets that hold rows as they are lie as host memory does. */
+static enum error copy_rows(struct copier *copier, struct slot *const slots[], size_t count)
+{
+    const struct copier_options *options = &copier->options;
+    const struct slot *first = slots[0], *last = slots[count - 1];
+    void *target = options->expand ? copier->staging : first->device;
+    return device_copy_in(options->device, copier->queue, target, first->host,
+                          span(first->host, last->host, last->rows * options->row_bytes));
+}
+
+/* ---- slots -------------------------------------------------------------- */
+
+static enum error convert(struct copier *copier, const struct slot *slot, const void *source)
 {
     const struct copier_options *options = &copier->options;
     struct device *device = options->device;
-    const uint8_t *source = slot->host;
-    enum error error = device_queue_await(device, copier->queue, slot->released);
-    if (!error && device->kind != DEVICE_CPU) {
-        void *target = options->expand ? copier->staging : slot->device;
-        source = target;
-        error = device_copy_in(device, copier->queue, target, slot->host,
-                               slot->rows * options->row_bytes);
-    }
-    if (!error && options->expand)
+    enum error error = OK;
+    if (options->expand)
         error = device_u8_to_f32(device, copier->queue, slot->device, source,
                                  slot->rows * options->row_elements, options->scale);
     if (!error && copier->moments.mean)
         error = device_normalize_f32(device, copier->queue, slot->device, slot->rows,
                                      options->row_elements, copier->moments.mean,
                                      copier->moments.deviation);
-    if (!error && options->labels != LABELS_HOST)
-        error = copy_labels(copier, slot);
-    if (!error)
-        error = device_event_record(device, slot->copied, copier->queue);
     return error;
+}
+
+/* One staging buffer is enough: everything here goes through one queue, in order. */
+static enum error copy_slots(struct copier *copier, struct slot *const slots[], size_t count)
+{
+    const struct copier_options *options = &copier->options;
+    struct device *device = options->device;
+    enum error error = OK;
+    for (size_t i = 0; !error && i < count; i++)
+        error = device_queue_await(device, copier->queue, slots[i]->released);
+    if (!error && device->kind != DEVICE_CPU && options->row_bytes > 0)
+        error = copy_rows(copier, slots, count);
+    if (!error && options->labels != LABELS_HOST)
+        error = copy_labels(copier, slots, count);
+    for (size_t i = 0; !error && i < count; i++) {
+        const uint8_t *source = slots[i]->host;
+        if (device->kind != DEVICE_CPU && options->expand)
+            source = (uint8_t *)copier->staging + span(slots[0]->host, slots[i]->host, 0);
+        error = convert(copier, slots[i], source);
+        if (!error)
+            error = device_event_record(device, slots[i]->copied, copier->queue);
+    }
+    return error;
+}
+
+/* Waits for one, and takes those with it that are ready beside it. */
+static enum error take_slots(struct copier *copier, struct slot *ret_slots[TOGETHER_MOST],
+                             size_t *ret_count)
+{
+    size_t count = 1;
+    enum error error = ring_take_ready(copier->ring, &ret_slots[0]);
+    while (!error && count < copier->together &&
+           (ret_slots[count] = ring_take_adjacent(copier->ring, ret_slots[count - 1])))
+        count++;
+    *ret_count = count;
+    return error;
+}
+
+/* COPIED then, or the ring has its end at the first of them. */
+static enum error bring(struct copier *copier, struct slot *const slots[], size_t count)
+{
+    int64_t started_ns = clock_now_ns();
+    enum error error = copy_slots(copier, slots, count);
+    if (error) {
+        struct error_report report;
+        error_report_take(error, &report);
+        ring_end(copier->ring, slots[0]->sequence, &report);
+        return error;
+    }
+    atomic_fetch_add_explicit(&copier->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
+    for (size_t i = 0; i < count; i++)
+        ring_copied(copier->ring, slots[i]);
+    return OK;
 }
 
 enum error copier_copy(struct copier *copier, struct slot *slot)
 {
-    int64_t started_ns = clock_now_ns();
-    enum error error = copy_slot(copier, slot);
-    if (error) {
-        struct error_report report;
-        error_report_take(error, &report);
-        ring_end(copier->ring, slot->sequence, &report);
-        return error;
-    }
-    atomic_fetch_add_explicit(&copier->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
-    ring_copied(copier->ring, slot);
-    return OK;
+    return bring(copier, &slot, 1);
 }
 
 static void *run(void *context)
 {
     struct copier *copier = context;
-    struct slot *slot;
-    while (!ring_take_ready(copier->ring, &slot) && !copier_copy(copier, slot))
+    struct slot *slots[TOGETHER_MOST];
+    size_t count;
+    while (!take_slots(copier, slots, &count) && !bring(copier, slots, count))
         ;
     return NULL; /* what ended it is in the ring, where the caller meets it too */
+}
+
+/* On a CPU nothing is copied, and the first batch is wanted first. */
+static size_t slots_together(const struct copier *copier, size_t part)
+{
+    size_t fit = TOGETHER_BYTES / part;
+    if (copier->options.device->kind == DEVICE_CPU || fit < 2)
+        return 1;
+    return fit < TOGETHER_MOST ? fit : TOGETHER_MOST;
 }
 
 static enum error copier_init(struct copier *copier)
 {
     const struct copier_options *options = &copier->options;
     enum error error = device_queue_new(options->device, &copier->queue);
+    size_t part = span(ring_slot(copier->ring, 0)->host, ring_slot(copier->ring, 1)->host, 0);
+    copier->together = slots_together(copier, part);
     if (!error && options->expand && options->device->kind != DEVICE_CPU)
-        error = device_memory_new(options->device, options->batch_rows * options->row_bytes,
-                                  &copier->staging);
+        error = device_memory_new(options->device, copier->together * part, &copier->staging);
     if (!error)
         error = device_moments_init(&copier->moments, &options->moments, options->row_elements,
                                     options->device, copier->queue);

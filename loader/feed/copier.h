@@ -3,7 +3,7 @@
  * The copier: the thread that takes filled slots in their order and brings them to the device:
  * copies them (where the device has memory of its own), scales u8 to f32 and normalizes there. On
  * the CPU that is this thread's work, ahead of the trainer; a trainer that has nothing else to do
- * than to wait for a batch takes part.
+ * than to wait for a batch takes part. Small batches that wait side by side are one copy.
  *
  * Before a slot's device memory is written, the copier's queue waits for the event that feed_put()
  * set on the trainer's queue; behind the copy it sets the event that feed_next() makes the

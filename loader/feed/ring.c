@@ -56,7 +56,7 @@ static const char *const state_stages[SLOT_STATES] = {"pulled: waiting for the s
 enum error ring_new(const struct ring_shape *shape, struct device *device, struct ring **ret_ring)
 {
     assert(shape->slots >= 2 && shape->slots <= RING_SLOTS_LIMIT);
-    assert(shape->device_row_bytes > 0 || device->kind == DEVICE_CPU);
+    assert(shape->device_row_bytes > 0 || shape->row_bytes == 0 || device->kind == DEVICE_CPU);
     struct ring *ring = array_new(1, sizeof(*ring), "a ring");
     if (!ring)
         return ERROR_MEMORY;
@@ -232,6 +232,21 @@ enum error ring_take_ready(struct ring *ring, struct slot **ret_slot)
     }
     pthread_mutex_unlock(&ring->lock);
     return error;
+}
+
+struct slot *ring_take_adjacent(struct ring *ring, const struct slot *slot)
+{
+    struct slot *next = NULL;
+    pthread_mutex_lock(&ring->lock);
+    if (slot->number + 1 < ring->shape.slots && slot->sequence + 1 < ring->end && !ring->stopped)
+        next = &ring->slots[slot->number + 1];
+    if (next && (next->state != SLOT_READY || next->sequence != slot->sequence + 1 ||
+                 next->sequence != ring->next_copy || !has_target(ring)))
+        next = NULL;
+    if (next)
+        begin_copy(ring, next);
+    pthread_mutex_unlock(&ring->lock);
+    return next;
 }
 
 void ring_copied(struct ring *ring, struct slot *slot)

@@ -67,7 +67,8 @@ struct ring_shape {
     size_t slots;            /* K, 2 to RING_SLOTS_LIMIT */
     size_t rows;             /* B */
     size_t row_bytes;        /* of a row as it is fetched */
-    size_t device_row_bytes; /* of a row on the device; 0: the host memory is used (CPU only) */
+    size_t device_row_bytes; /* of a row on the device; 0: the host memory is used (CPU, or rows of
+                              * no bytes) */
     size_t label_bytes;      /* of a label on the device; 0: none are wanted there */
     size_t targets;          /* batches on the device at a time, on a CPU; 0: K */
     bool caller_copies; /* whoever waits for a batch that nobody copies yet is to do it itself */
@@ -88,6 +89,9 @@ void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence);
 /* READY -> COPYING. Waits for the next number that nobody copies yet and for a target; at or beyond
  * the end, returns the end's error with its message. */
 enum error ring_take_ready(struct ring *ring, struct slot **ret_slot) MUST_CHECK;
+/* The same for the batch behind that of `slot`, which is COPYING, but without a wait: NULL unless it
+ * is READY, there is a target for it, and its memory lies right behind that of `slot`. */
+struct slot *ring_take_adjacent(struct ring *ring, const struct slot *slot);
 /* COPYING -> COPIED. */
 void ring_copied(struct ring *ring, struct slot *slot);
 #define RING_NOT_YET "not-yet"

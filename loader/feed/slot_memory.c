@@ -11,14 +11,21 @@
 
 #define ALIGNMENT_BYTES ((size_t)4096)
 
+/* Where the parts of all slots begin in the piece of host memory: slot 0's, slot 1's, ... */
+struct host_layout {
+    size_t rows, typed_labels, ids, labels;
+    size_t bytes;
+};
+
 struct slot_memory {
     struct device *device;
     struct ring_shape shape; /* targets filled in */
     struct slot *slots;
-    void *host_labels, *device_labels; /* owned; of all slots; NULL: not wanted */
-    void *host;   /* owned; of all slots in one piece: few pages, pinned at once */
-    void *memory; /* owned; the targets; NULL: a slot's target is its host memory */
-    void **free;  /* [targets], a stack of those that no slot has; NULL: each slot keeps its own */
+    uint8_t *host; /* owned */
+    struct host_layout layout;
+    void *device_labels; /* owned; of all slots; NULL: not wanted, or those of the host */
+    void *memory;        /* owned; the targets; NULL: a slot's target is its host memory */
+    void **free; /* [targets], a stack of those that no slot has; NULL: each slot keeps its own */
     size_t free_count;
 };
 
@@ -31,6 +38,24 @@ static size_t part_bytes(size_t rows, size_t row_bytes)
 static void *part(void *memory, size_t number, size_t rows, size_t row_bytes)
 {
     return (uint8_t *)memory + number * part_bytes(rows, row_bytes);
+}
+
+static size_t add_parts(struct host_layout *layout, size_t slots, size_t rows, size_t row_bytes)
+{
+    size_t begin = layout->bytes;
+    layout->bytes += slots * part_bytes(rows, row_bytes);
+    return begin;
+}
+
+static struct host_layout layout_of(const struct ring_shape *shape)
+{
+    struct host_layout layout = {.bytes = 0};
+    layout.rows = add_parts(&layout, shape->slots, shape->rows, shape->row_bytes);
+    layout.ids = add_parts(&layout, shape->slots, shape->rows, sizeof(int64_t));
+    layout.labels = add_parts(&layout, shape->slots, shape->rows, sizeof(double));
+    if (shape->label_bytes > 0)
+        layout.typed_labels = add_parts(&layout, shape->slots, shape->rows, shape->label_bytes);
+    return layout;
 }
 
 /* A machine that promises more memory than it has ends the program when it is touched; what cannot
@@ -74,53 +99,51 @@ static enum error make_targets(struct slot_memory *memory)
     return OK;
 }
 
+static void *host_part(const struct slot_memory *memory, size_t begin, const struct slot *slot,
+                       size_t row_bytes)
+{
+    return part(memory->host + begin, slot->number, memory->shape.rows, row_bytes);
+}
+
 static enum error slot_init(struct slot_memory *memory, struct slot *slot)
 {
     const struct ring_shape *shape = &memory->shape;
-    struct device *device = memory->device;
-    void *ids = NULL, *labels = NULL;
-    enum error error = device_host_new(device, shape->rows * sizeof(*slot->ids), &ids);
-    if (!error)
-        error = device_host_new(device, shape->rows * sizeof(*slot->labels), &labels);
-    slot->ids = ids;
-    slot->labels = labels;
-    slot->host = part(memory->host, slot->number, shape->rows, shape->row_bytes);
+    const struct host_layout *layout = &memory->layout;
+    slot->ids = host_part(memory, layout->ids, slot, sizeof(*slot->ids));
+    slot->labels = host_part(memory, layout->labels, slot, sizeof(*slot->labels));
+    slot->host = host_part(memory, layout->rows, slot, shape->row_bytes);
     if (!memory->memory)
         slot->device = slot->host;
     else if (!memory->free)
         slot->device = part(memory->memory, slot->number, shape->rows, shape->device_row_bytes);
-    if (memory->host_labels)
-        slot->host_labels =
-            part(memory->host_labels, slot->number, shape->rows, shape->label_bytes);
+    if (shape->label_bytes > 0)
+        slot->host_labels = host_part(memory, layout->typed_labels, slot, shape->label_bytes);
     slot->device_labels = memory->device_labels ? part(memory->device_labels, slot->number,
                                                        shape->rows, shape->label_bytes)
                                                 : slot->host_labels;
-    if (!error)
-        error = device_event_new(device, &slot->copied);
-    if (!error)
-        error = device_event_new(device, &slot->released);
-    return error;
+    enum error error = device_event_new(memory->device, &slot->copied);
+    return error ? error : device_event_new(memory->device, &slot->released);
 }
 
-static enum error make_labels(struct slot_memory *memory)
+static enum error make_host(struct slot_memory *memory)
 {
-    const struct ring_shape *shape = &memory->shape;
-    size_t bytes = shape->slots * part_bytes(shape->rows, shape->label_bytes);
-    enum error error = device_host_new(memory->device, bytes, &memory->host_labels);
-    if (!error && memory->device->kind != DEVICE_CPU)
-        error = device_memory_new(memory->device, bytes, &memory->device_labels);
+    void *host = NULL;
+    memory->layout = layout_of(&memory->shape);
+    enum error error = device_host_new(memory->device, memory->layout.bytes, &host);
+    memory->host = host;
     return error;
 }
 
 static enum error memory_init(struct slot_memory *memory)
 {
     const struct ring_shape *shape = &memory->shape;
-    enum error error = device_host_new(
-        memory->device, shape->slots * part_bytes(shape->rows, shape->row_bytes), &memory->host);
+    enum error error = make_host(memory);
     if (!error && shape->device_row_bytes > 0)
         error = make_targets(memory);
-    if (!error && shape->label_bytes > 0)
-        error = make_labels(memory);
+    if (!error && shape->label_bytes > 0 && memory->device->kind != DEVICE_CPU)
+        error = device_memory_new(memory->device,
+                                  shape->slots * part_bytes(shape->rows, shape->label_bytes),
+                                  &memory->device_labels);
     for (size_t i = 0; !error && i < shape->slots; i++) {
         memory->slots[i].number = i;
         error = slot_init(memory, &memory->slots[i]);
@@ -156,8 +179,6 @@ static void slot_release(const struct slot_memory *memory, struct slot *slot)
     struct device *device = memory->device;
     if (slot->released && device_event_wait(device, slot->released))
         log_warning("%s", error_message()); /* the caller's work with it is not done */
-    device_host_free(device, slot->ids);
-    device_host_free(device, slot->labels);
     device_event_free(device, slot->copied);
     device_event_free(device, slot->released);
 }
@@ -171,7 +192,6 @@ void slot_memory_free(struct slot_memory *memory)
     device_memory_free(memory->device, memory->memory);
     device_host_free(memory->device, memory->host);
     device_memory_free(memory->device, memory->device_labels);
-    device_host_free(memory->device, memory->host_labels);
     free(memory->free);
     free(memory);
 }

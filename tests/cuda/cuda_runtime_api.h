@@ -11,8 +11,9 @@
  * with a message:
  *   - host code that touches GPU memory, work that touches another GPU's memory or host memory that
  *     is not page-locked
- *   - work that uses memory freed after it was enqueued. A real cudaFree() waits for the GPU,
- *     cudaFreeHost() promises no wait; here neither waits, and no address is given out twice
+ *   - work that uses memory freed, or no longer registered, after it was enqueued. A real
+ *     cudaFree() waits for the GPU, cudaFreeHost() and cudaHostUnregister() promise no wait; here
+ *     none waits, and no address is given out twice
  *   - threads of a block, or lanes of a mask, that wait for each other at different places; a lane
  *     outside its own mask, a value from a lane outside it; shared memory above 48 KiB
  *   - a thread that never called cudaSetDevice(): a real one gets the first GPU
@@ -25,7 +26,7 @@
  * CUDA_VISIBLE_DEVICES hides GPUs ("" both, "0" the second). EMULATED_GPU_FAILS=call:N makes the
  * N-th call from now on fail, work:N the N-th piece of work, cublas:N the N-th call of cuBLAS; with
  * `code` the kernels were compiled for other GPUs, with `old` these have no TF32 and bfloat16, with
- * `capture` nothing can be captured. An error of work shows in the call that waits for it and in
+ * `capture` nothing can be captured, with `register` no memory registered. An error of work shows in the call that waits for it and in
  * every later one for that GPU, until the variable changes.
  *
  * What it cannot tell: how the hardware rounds expf(), races between blocks, and host code that
@@ -55,7 +56,10 @@ enum cudaError {
     cudaErrorNoKernelImageForDevice = 209,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorIllegalState = 401,
+    cudaErrorHostMemoryAlreadyRegistered = 712,
+    cudaErrorHostMemoryNotRegistered = 713,
     cudaErrorLaunchFailure = 719,
+    cudaErrorNotSupported = 801,
     cudaErrorStreamCaptureUnsupported = 900,
     cudaErrorStreamCaptureInvalidated = 901,
     cudaErrorStreamCaptureIsolation = 905,
@@ -74,6 +78,7 @@ enum cudaMemcpyKind {
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75 };
 
 enum { cudaHostAllocPortable = 1 };
+enum { cudaHostRegisterPortable = 1 };
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
@@ -105,6 +110,9 @@ cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned int flags);
 cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned int flags);
+cudaError_t cudaHostUnregister(void *memory);
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes);
 cudaError_t cudaMemset(void *memory, int value, size_t bytes);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream);

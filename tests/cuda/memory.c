@@ -25,6 +25,7 @@ struct allocation {
     char *memory, *pages;
     size_t bytes, page_bytes; /* behind the pages comes an unusable one */
     int device;               /* or PAGE_LOCKED */
+    bool is_registered;       /* the pages are the program's */
 };
 static struct allocation *allocations, *freed;
 static size_t used_bytes[EMULATED_GPUS];
@@ -147,7 +148,8 @@ static cudaError_t allocate(void **ret_memory, size_t bytes, int device)
 static cudaError_t release(const void *memory, bool page_locked)
 {
     struct allocation **link = &allocations;
-    while (*link && ((*link)->memory != memory || ((*link)->device == PAGE_LOCKED) != page_locked))
+    while (*link && ((*link)->memory != memory || (*link)->is_registered ||
+                     ((*link)->device == PAGE_LOCKED) != page_locked))
         link = &(*link)->next;
     struct allocation *found = *link;
     if (!found)
@@ -209,6 +211,81 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaFreeHost(void *memory)
 {
     return call_release(memory, true);
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes)
+{
+    cudaError_t error = emulated_begin(cudaErrorUnknown);
+    if (error == cudaSuccess) {
+        *all_bytes = EMULATED_GPU_BYTES;
+        *free_bytes = EMULATED_GPU_BYTES - used_bytes[emulated_current()];
+    }
+    return emulated_end(error);
+}
+
+/* ---- registered memory -------------------------------------------------- */
+
+static bool overlaps(const char *memory, size_t bytes)
+{
+    const struct allocation *one = allocations;
+    while (one && (memory >= one->memory + one->bytes || memory + bytes <= one->memory))
+        one = one->next;
+    return one != NULL;
+}
+
+static cudaError_t enter_pages(char *memory, size_t bytes)
+{
+    if (!memory || bytes == 0)
+        return cudaErrorInvalidValue;
+    if (overlaps(memory, bytes))
+        return cudaErrorHostMemoryAlreadyRegistered;
+    struct allocation *made = malloc(sizeof(*made));
+    if (!made)
+        return cudaErrorMemoryAllocation;
+    *made = (struct allocation){.next = allocations,
+                                .memory = memory,
+                                .pages = memory,
+                                .bytes = bytes,
+                                .page_bytes = bytes,
+                                .device = PAGE_LOCKED,
+                                .is_registered = true};
+    allocations = made;
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned int flags)
+{
+    cudaError_t error = emulated_begin(cudaErrorMemoryAllocation);
+    (void)flags;
+    if (error == cudaSuccess && emulated_is_planned("register"))
+        error = cudaErrorNotSupported;
+    if (error == cudaSuccess)
+        error = emulated_refuse(cudaErrorStreamCaptureUnsupported);
+    if (error == cudaSuccess)
+        error = enter_pages(memory, bytes);
+    return emulated_end(error);
+}
+
+static cudaError_t leave_pages(const void *memory)
+{
+    struct allocation **link = &allocations;
+    while (*link && ((*link)->memory != memory || !(*link)->is_registered))
+        link = &(*link)->next;
+    struct allocation *found = *link;
+    if (!found)
+        return cudaErrorHostMemoryNotRegistered;
+    *link = found->next;
+    free(found);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *memory)
+{
+    emulated_begin_cleanup();
+    cudaError_t error = emulated_refuse(cudaErrorStreamCaptureUnsupported);
+    if (error == cudaSuccess)
+        error = leave_pages(memory);
+    return emulated_end(error ? error : emulated_stuck(emulated_current()));
 }
 
 /* ---- looking it up ------------------------------------------------------ */

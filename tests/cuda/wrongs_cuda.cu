@@ -400,6 +400,53 @@ static void copy_after_free()
     MUST_WORK(cudaStreamSynchronize(stream));
 }
 
+static void registered_memory()
+{
+    cudaStream_t stream = new_stream();
+    float *memory = device_memory(), *host = (float *)calloc(1, BYTES);
+    MUST_WORK(cudaHostRegister(host, BYTES, cudaHostRegisterPortable));
+    MUST(cudaHostRegister(host, BYTES, 0) == cudaErrorHostMemoryAlreadyRegistered);
+    MUST(cudaFreeHost(host) == cudaErrorInvalidValue);
+    launch_fill(memory, COUNT, 5, stream);
+    MUST_WORK(cudaMemcpyAsync(host, memory, BYTES, cudaMemcpyDeviceToHost, stream));
+    MUST(host[0] == 0); /* later, as page-locked memory is */
+    MUST_WORK(cudaStreamSynchronize(stream));
+    MUST(host[COUNT - 1] == 5);
+    MUST_WORK(cudaHostUnregister(host));
+    MUST(cudaHostUnregister(host) == cudaErrorHostMemoryNotRegistered);
+    free(host);
+    release(memory, stream);
+}
+
+static void copy_after_unregister()
+{
+    cudaStream_t stream = new_stream();
+    float *memory = device_memory();
+    static float host[COUNT];
+    MUST_WORK(cudaHostRegister(host, BYTES, cudaHostRegisterPortable));
+    MUST_WORK(cudaMemcpyAsync(memory, host, BYTES, cudaMemcpyHostToDevice, stream));
+    MUST_WORK(cudaHostUnregister(host));
+    MUST_WORK(cudaStreamSynchronize(stream));
+}
+
+static void leaks_registration()
+{
+    static float host[COUNT];
+    cudaSetDevice(0);
+    MUST_WORK(cudaHostRegister(host, BYTES, cudaHostRegisterPortable));
+}
+
+static void free_memory_is_told()
+{
+    size_t before, now, all;
+    MUST_WORK(cudaSetDevice(0));
+    MUST_WORK(cudaMemGetInfo(&before, &all));
+    float *memory = device_memory();
+    MUST_WORK(cudaMemGetInfo(&now, &all));
+    MUST(now == before - BYTES && before <= all);
+    MUST_WORK(cudaFree(memory));
+}
+
 static void host_reads_after_free()
 {
     float *host = host_memory();
@@ -543,6 +590,8 @@ static const struct {
 } cases[] = {
     CASE(late_kernel),
     CASE(late_memset),
+    CASE(registered_memory),
+    CASE(free_memory_is_told),
     CASE(blocking_stream_follows_default),
     CASE(events_order_streams),
     CASE(grid_limits),
@@ -562,7 +611,9 @@ static const struct {
     CASE(kernel_writes_beyond),
     CASE(kernel_after_free),
     CASE(copy_after_free),
+    CASE(copy_after_unregister),
     CASE(host_reads_after_free),
+    CASE(leaks_registration),
     CASE(leaks_memory),
     CASE(leaks_stream),
     CASE(warps),

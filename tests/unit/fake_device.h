@@ -51,6 +51,7 @@ struct device_event {
 
 /* What was taken and not given back. */
 static _Atomic int64_t fake_allocations, fake_hosts;
+static _Atomic int64_t fake_copies, fake_bytes; /* into the device, and their bytes */
 
 static inline void fake_wait_mark(struct device_event *event, int64_t moment)
 {
@@ -188,6 +189,14 @@ static inline enum error fake_copy(struct device_queue *queue, void *to, const v
         queue, (struct fake_operation){.kind = FAKE_COPY, .to = to, .from = from, .count = bytes});
 }
 
+static inline enum error fake_copy_in(struct device_queue *queue, void *to, const void *from,
+                                      size_t bytes)
+{
+    atomic_fetch_add(&fake_copies, 1);
+    atomic_fetch_add(&fake_bytes, (int64_t)bytes);
+    return fake_copy(queue, to, from, bytes);
+}
+
 static inline enum error fake_expand(struct device_queue *queue, float *to, const uint8_t *from,
                                      size_t count, float scale)
 {
@@ -278,7 +287,7 @@ static const struct device_ops fake_device_ops = {
     .memory_free = fake_memory_free,
     .queue_new = fake_queue_new,
     .queue_free = fake_queue_free,
-    .copy_in = fake_copy,
+    .copy_in = fake_copy_in,
     .copy_out = fake_copy,
     .u8_to_f32 = fake_expand,
     .scale_f32 = fake_scale,

@@ -64,9 +64,9 @@ static inline void check_batch(const struct setting *setting, const struct feed_
         int64_t id = fake_id(&setting->sampler, position + (int64_t)i);
         assert_int_equal(batch->ids[i], id);
         assert_true(batch->labels[i] == (double)(id % 10));
-        for (size_t j = 0; j < FEATURES; j++) {
+        for (size_t j = 0; j < setting->store.store.info.features; j++) {
             uint8_t byte = fake_feature(id, j);
-            size_t at = i * FEATURES + j;
+            size_t at = i * setting->store.store.info.features + j;
             if (expanded)
                 assert_true(((const float *)batch->features)[at] == (float)byte * options->scale);
             else if (setting->store.store.info.element == ELEMENT_F32)

@@ -7,6 +7,8 @@
 #include "tests/unit/fake_device.h"
 #include "tests/unit/feed_unit.h"
 
+#include "loader/feed/copier.h"
+
 #define ROWS 10
 #define UNITS 1007
 #define WIDE 36 /* features: an even number of them */
@@ -95,16 +97,22 @@ static void check_seen(const struct late *late)
     }
 }
 
-static void run_epoch(enum element element, bool expand, size_t slots, size_t fetchers)
+static void run_epoch_of(size_t features, enum element element, bool expand, size_t slots,
+                         size_t fetchers)
 {
     struct late late = {.queue = NULL};
-    late_init(&late, FEATURES, element, expand);
+    late_init(&late, features, element, expand);
     late.setting.options.slots = slots;
     late.setting.options.fetchers = fetchers;
     setting_open(&late.setting);
     use_batches(&late, INT64_MAX);
     check_seen(&late);
     late_close(&late);
+}
+
+static void run_epoch(enum element element, bool expand, size_t slots, size_t fetchers)
+{
+    run_epoch_of(FEATURES, element, expand, slots, fetchers);
 }
 
 static void test_bytes_expanded_on_the_device(void **state)
@@ -209,6 +217,72 @@ static void test_labels_on_the_device(void **state)
     run_labels(LABELS_BY_KIND);
 }
 
+/* What waits side by side when the copier comes is one copy; labels are a second one. */
+static void run_together(size_t row_bytes, bool expand, int64_t copies)
+{
+    enum { SLOTS = 5 };
+    struct ring_shape shape = {.slots = SLOTS,
+                               .rows = ROWS,
+                               .row_bytes = row_bytes,
+                               .device_row_bytes = row_bytes * (expand ? sizeof(float) : 1),
+                               .label_bytes = sizeof(float)};
+    struct copier_options options = {.device = &fake_device,
+                                     .batch_rows = ROWS,
+                                     .row_elements = row_bytes,
+                                     .row_bytes = row_bytes,
+                                     .expand = expand,
+                                     .scale = 0.5f,
+                                     .labels = LABELS_F32};
+    struct ring *ring;
+    struct copier *copier;
+    assert_ok(ring_new(&shape, &fake_device, &ring));
+    for (int64_t i = 0; i < SLOTS; i++) {
+        struct slot *slot;
+        assert_ok(ring_take_free(ring, &slot));
+        slot->rows = ROWS - (size_t)i;
+        memset(slot->host, (int)i + 1, slot->rows * row_bytes);
+        for (size_t row = 0; row < slot->rows; row++)
+            slot->labels[row] = (double)i;
+        ring_filled(ring, slot, i);
+    }
+    int64_t before = atomic_load(&fake_copies);
+    assert_ok(copier_start(&options, ring, &copier));
+    for (int64_t i = 0; i < SLOTS; i++) {
+        struct slot *slot;
+        assert_ok(ring_take_copied(ring, i, INT64_MAX, &slot));
+        assert_ok(device_event_wait(&fake_device, slot->copied));
+        for (size_t at = 0; at < slot->rows * row_bytes; at++) {
+            if (expand)
+                assert_true(((float *)slot->device)[at] == (float)(i + 1) * 0.5f);
+            else
+                assert_int_equal(((uint8_t *)slot->device)[at], i + 1);
+        }
+        for (size_t row = 0; row < slot->rows; row++)
+            assert_true(((float *)slot->device_labels)[row] == (float)i);
+    }
+    assert_int_equal(atomic_load(&fake_copies) - before, copies);
+    ring_stop(ring);
+    copier_stop(copier);
+    ring_free(ring);
+}
+
+static void test_adjacent_batches_are_copied_together(void **state)
+{
+    (void)state;
+    run_together(33, true, 2);
+    run_together(33, false, 2);
+    run_together(60000, true, 2);
+    run_together(150000, false, 6); /* two of them are as much as is copied at once */
+    run_together(500000, true, 10); /* each */
+}
+
+/* A store of labels alone. */
+static void test_rows_without_features(void **state)
+{
+    (void)state;
+    run_epoch_of(0, ELEMENT_F32, false, 3, 1);
+}
+
 static void test_close_while_the_device_works(void **state)
 {
     (void)state;
@@ -230,6 +304,8 @@ int main(void)
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_normalized_on_the_device),
         cmocka_unit_test(test_labels_on_the_device),
+        cmocka_unit_test(test_adjacent_batches_are_copied_together),
+        cmocka_unit_test(test_rows_without_features),
         cmocka_unit_test(test_close_while_the_device_works),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -242,6 +242,27 @@ static void test_a_conversion_that_fails_says_so(void **state)
     close_all(&w);
 }
 
+static void test_pages_that_cannot_be_registered(void **state)
+{
+    struct device *cuda;
+    char *memory[2];
+    (void)state;
+    skip_without_emulation();
+    assert_ok(device_open("cuda", &cuda));
+    for (int i = 0; i < 2; i++) {
+        void *made;
+        setenv("EMULATED_GPU_FAILS", i ? "register" : "", 1);
+        assert_ok(device_host_new(cuda, 5 << 20, &made));
+        memory[i] = made;
+        for (size_t at = 0; at < 5 << 20; at += 1000)
+            assert_int_equal(memory[i][at], 0);
+    }
+    unsetenv("EMULATED_GPU_FAILS");
+    device_host_free(cuda, memory[0]);
+    device_host_free(cuda, memory[1]);
+    device_close(cuda);
+}
+
 static void test_a_GPU_without_code(void **state)
 {
     (void)state;
@@ -317,6 +338,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_pieces_of_work),
     cmocka_unit_test(test_a_reservation_that_failed_leaves_a_kernel),
     cmocka_unit_test(test_a_conversion_that_fails_says_so),
+    cmocka_unit_test(test_pages_that_cannot_be_registered),
     cmocka_unit_test(test_a_GPU_without_code),
     cmocka_unit_test(test_without_cublas_the_cpu_computes_unless_the_GPU_was_named),
     cmocka_unit_test(test_precisions),

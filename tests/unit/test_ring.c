@@ -267,6 +267,45 @@ static void end(struct ring *ring, int64_t sequence, enum error code, const char
     ring_end(ring, sequence, &report);
 }
 
+/* Batches in the order of their numbers that lie side by side, and those alone. */
+static void test_takes_what_is_adjacent(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring(6);
+    struct slot *slots[6], *first;
+    for (size_t i = 0; i < 6; i++)
+        assert_ok(ring_take_free(ring, &slots[i]));
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(slots[i]->number, i);
+        slots[i]->rows = 1;
+    }
+    ring_filled(ring, slots[0], 0);
+    ring_filled(ring, slots[1], 1);
+    ring_filled(ring, slots[2], 3);
+    ring_filled(ring, slots[3], 2);
+    ring_filled(ring, slots[4], 4);
+    assert_ok(ring_take_ready(ring, &first));
+    assert_ptr_equal(ring_take_adjacent(ring, first), slots[1]);
+    assert_int_equal(slots[1]->state, SLOT_COPYING);
+    assert_null(ring_take_adjacent(ring, slots[1])); /* there lies batch 3 */
+    assert_ok(ring_take_ready(ring, &first));
+    assert_null(ring_take_adjacent(ring, first)); /* 3 lies before it */
+    assert_ok(ring_take_ready(ring, &first));
+    assert_null(ring_take_adjacent(ring, first)); /* behind it lies 2 */
+    assert_ok(ring_take_ready(ring, &first));
+    assert_null(ring_take_adjacent(ring, first)); /* nothing is ready there */
+    ring_filled(ring, slots[5], 5);
+    end(ring, 5, ERROR_IO, "the disk is gone");
+    assert_null(ring_take_adjacent(ring, first)); /* nor comes */
+    ring_free(ring);
+    ring = make_ring_of(2, 1);
+    fill(ring, 0);
+    fill(ring, 1);
+    assert_ok(ring_take_ready(ring, &first));
+    assert_null(ring_take_adjacent(ring, first)); /* it has no target */
+    ring_free(ring);
+}
+
 static void test_what_lies_before_the_end_is_delivered(void **state)
 {
     (void)state;
@@ -605,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_who_waits_copies),
         cmocka_unit_test(test_fewer_targets_than_slots),
         cmocka_unit_test(test_a_gpu_has_a_target_for_each_slot),
+        cmocka_unit_test(test_takes_what_is_adjacent),
         cmocka_unit_test(test_what_lies_before_the_end_is_delivered),
         cmocka_unit_test(test_stop_ends_everything),
         cmocka_unit_test(test_a_wait_for_a_batch_ends_in_time_and_when_interrupted),
