@@ -277,7 +277,7 @@ static void check_parts(const struct frame *whole, const struct list *list)
 static void test_random_parts_of_random_frames(void **state)
 {
     (void)state;
-    int rounds = unit_is_long() ? 10000 : 400 / UNIT_LESS;
+    int rounds = (unit_is_long() ? 10000 : 400) / UNIT_LESS;
     char path[300];
     snprintf(path, sizeof(path), "%s/whole.frame", folder);
     for (int round = 0; round < rounds; round++) {

@@ -305,7 +305,7 @@ static void refuse_packed(const char *says)
 static void test_damage_anywhere_is_met(void **state)
 {
     enum { LENGTH = 200000 };
-    int refused = 0, rounds = unit_is_long() ? 20000 : 400 / UNIT_LESS;
+    int refused = 0, rounds = (unit_is_long() ? 20000 : 400) / UNIT_LESS;
     (void)state;
     for (size_t form = 0; form < FORMS; form++) {
         write_form(form, LENGTH);
