@@ -16,8 +16,8 @@ from places import LONG
 from selection import all_tests
 from step import Step
 
-# bench keeps one processor busy for minutes: at the end, nothing would run on the others.
-NAMES = ("unit", "layering", "lint", "bench", "service", "fault", "asan", "tsan", "fuzz", "cuda", "dist", *shipped.SCRIPTS,
+# bench keeps one processor busy for minutes, and asan has most to wait for: at the end, nothing would run beside them.
+NAMES = ("unit", "layering", "lint", "bench", "asan", "fault", "service", "tsan", "fuzz", "cuda", "dist", *shipped.SCRIPTS,
          "coverage")
 ONLY_LONG = ("coverage", *shipped.SCRIPTS)
 WHOLE = NAMES if LONG else tuple(name for name in NAMES if name not in ONLY_LONG)
