@@ -10,6 +10,7 @@
 #include "tests/unit/feed_unit.h"
 
 #include "loader/feed/grant_queue.h"
+#include "loader/feed/stream_check.h"
 
 /* ---- FEED_INDEX --------------------------------------------------------- */
 
@@ -300,6 +301,21 @@ static void test_wrong_options(void **state)
     options.first_index = -1;
     assert_fails(feed_open(&options, &feed), ERROR_USAGE, "index -1");
     options = setting.options;
+    options.world = -1;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "rank 0 of -1");
+    options.world = 3;
+    options.rank = 3;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "rank 3 of 3");
+    options.rank = -1;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "0 to world - 1");
+    options = setting.options;
+    options.moments.channels = 1;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "bytes cannot be normalized");
+    options = setting.options;
+    options.labels = LABELS_I64;
+    setting.store.store.info.label_kind = LABEL_REAL;
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "are real numbers");
+    options = setting.options;
     options.sampler_url = "ftp://x";
     assert_fails(feed_open(&options, &feed), ERROR_USAGE, "ftp://x");
     options = setting.options;
@@ -334,6 +350,33 @@ static void test_a_store_of_too_few_rows_fails_before_the_first_draw(void **stat
         assert_int_equal(check_to_the_end(&setting, 0), 100);
         setting_close(&setting);
     }
+}
+
+/* Only who draws every unit must meet those without a row. */
+static void test_too_few_rows_where_not_all_are_drawn(void **state)
+{
+    const struct sampler_stream all = {.units = 10, .epoch_draws = 10, .design = "srs"};
+    struct sampler_stream stream = all;
+    struct store_info store = {.uri = "csv:x.csv", .rows = 9, .first_bad_row = "x.csv, line 7"};
+    (void)state;
+    log_set_level(LOG_ERROR);
+    assert_fails(stream_check_rows(&all, "http://h", &store, true), ERROR_INPUT,
+                 "at least 1 of them have no row");
+    assert_non_null(strstr(error_message(), "; besides: x.csv, line 7"));
+    assert_ok(stream_check_rows(&all, "http://h", &store, false));
+    stream.replacement = true;
+    assert_ok(stream_check_rows(&stream, "http://h", &store, true));
+    stream = all;
+    stream.epoch_draws = 9; /* a tail that is dropped */
+    assert_ok(stream_check_rows(&stream, "http://h", &store, true));
+    stream = all;
+    snprintf(stream.design, sizeof(stream.design), "bernoulli");
+    assert_ok(stream_check_rows(&stream, "http://h", &store, true));
+    store.rows = 11; /* the frame may be of a part */
+    assert_ok(stream_check_rows(&all, "http://h", &store, true));
+    store.rows = 1;
+    stream = (struct sampler_stream){.units = 1, .epoch_draws = 1, .design = "srs"};
+    assert_ok(stream_check_rows(&stream, "http://h", &store, true));
 }
 
 /* ---- FEED_GRANTED ------------------------------------------------------- */
@@ -413,6 +456,12 @@ static void test_runs_of_grants_are_joined_and_limited(void **state)
     assert_ok(grant_queue_take(&queue, &grant));
     assert_int_equal(grant.count, -1);
     assert_fails(grant_queue_take(&queue, &grant), ERROR_END, "all batches");
+    assert_ok(grant_queue_push(&queue, (struct grant){10, 2}));
+    assert_ok(grant_queue_push(&queue, (struct grant){12, -1})); /* and all that follow */
+    assert_ok(grant_queue_push(&queue, (struct grant){30, 1}));
+    assert_ok(grant_queue_take(&queue, &grant));
+    assert_int_equal(grant.first, 10);
+    assert_int_equal(grant.count, -1);
     grant_queue_stop(&queue);
     assert_fails(grant_queue_take(&queue, &grant), ERROR_CANCELLED, "stopped");
     grant_queue_release(&queue);
@@ -443,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_all_slots_out),
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_a_store_of_too_few_rows_fails_before_the_first_draw),
+        cmocka_unit_test(test_too_few_rows_where_not_all_are_drawn),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,6 +66,8 @@ static void test_another_label(void **state)
     assert_fails(check_second("\"cat\"", "\"bee\"", &texts, 2), ERROR_INPUT, "\"bee\"");
     assert_fails(check_second("\"cat\"", "\"bee\"", &integers, 0), ERROR_INPUT, "\"bee\"");
     assert_fails(check_second("1", "9007199254740992", &texts, 1), ERROR_INPUT, "0992");
+    assert_fails(check_second("\"cat\"", "\"dog\"", &texts, 9), ERROR_INPUT, "has \"9\"");
+    assert_fails(check_second("\"cat\"", "\"dog\"", &texts, -1), ERROR_INPUT, "has \"-1\"");
     assert_fails(check("{\"labels\":[{\"label\":1},{\"label\":2}]}", &integers, 1, 2), ERROR_INPUT,
                  "\"?\"");
     assert_fails(check("{\"labels\":[{\"label\":1},{\"label\":2}]}", &integers, 1, UINT32_MAX),
@@ -77,6 +79,9 @@ static void test_nothing_to_compare(void **state)
     (void)state;
     assert_ok(check(NULL, &integers, 5, 3));                           /* the sampler keeps them */
     assert_ok(check("{\"labels\":[{\"label\":0}]}", &integers, 5, 0)); /* a frame without labels */
+    assert_fails(check("{\"labels\":[{\"label\":4}]}", &integers, 5, 0), ERROR_INPUT,
+                 "its label is \"4\"");
+    assert_ok(check("{\"labels\":[]}", &integers, 5, 0));
     assert_ok(check_second("1", "2", &none, 0));
 }
 

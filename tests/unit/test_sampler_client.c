@@ -226,6 +226,15 @@ static void test_comparison(void **state)
     other = stream;
     other.replacement = false;
     assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "was on and is off");
+    stream.replacement = false;
+    assert_fails(sampler_stream_compare(&stream, &(struct sampler_stream){.digest = "ab",
+                                                                          .design = "srs",
+                                                                          .replacement = true}),
+                 ERROR_CONFLICT, "was off and is on");
+    stream.replacement = true;
+    other = stream;
+    snprintf(other.order, sizeof(other.order), "another");
+    assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "order");
     other = stream;
     other.seed--;
     assert_fails(sampler_stream_compare(&stream, &other), ERROR_CONFLICT, "9007199254740992");

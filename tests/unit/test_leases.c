@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Covers loader/feed/lease_keeper: What is lent is acked, renewed or left to others, also where
+ * somebody else has it by now; and answers to draws by lease that no sampler gives, for
+ * sampler_client. A server of this process answers; what it was asked is kept.
+ */
+#include "tests/unit/unit.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "common/log.h"
+#include "loader/feed/lease_keeper.h"
+
+#define ASKED_LIMIT 1000
+#define LINE_BYTES 300
+
+/* One connection at a time. */
+struct lender {
+    /* Set by the test: */
+    _Atomic int64_t lost;       /* a seq that is somebody else's by now: 409; 0: none */
+    _Atomic int64_t expires_ms; /* what an extension says */
+    _Atomic int refusal;        /* a status for all but batches; 0: none */
+    pthread_mutex_t lock;
+    int status; /* of a batch, under the lock */
+    const char *headers, *body;
+    size_t length;
+    /* Seen, under the lock: */
+    char asked[ASKED_LIMIT][LINE_BYTES]; /* "/ack 5,6", or the target of a batch */
+    size_t count;
+    /* Its own: */
+    int listener;
+    char url[64];
+    pthread_t thread;
+    _Atomic int socket;
+};
+
+/* ---- the server ---------------------------------------------------------- */
+
+static void reply(struct lender *lender, int status, const char *headers, const char *body,
+                  size_t length)
+{
+    char head[400];
+    int head_length = snprintf(head, sizeof(head), "HTTP/1.1 %d X\r\nContent-Length: %zu\r\n%s\r\n",
+                               status, length, headers);
+    (void)!send(lender->socket, head, (size_t)head_length, MSG_NOSIGNAL);
+    (void)!send(lender->socket, body, length, MSG_NOSIGNAL);
+}
+
+static void note(struct lender *lender, const char *text, size_t text_length, const char *seqs,
+                 size_t seqs_length)
+{
+    pthread_mutex_lock(&lender->lock);
+    if (lender->count < ASKED_LIMIT)
+        snprintf(lender->asked[lender->count++], LINE_BYTES, "%.*s%s%.*s", (int)text_length, text,
+                 seqs_length > 0 ? " " : "", (int)seqs_length, seqs);
+    pthread_mutex_unlock(&lender->lock);
+}
+
+static bool holds_seq(const char *seqs, size_t length, int64_t seq)
+{
+    for (const char *at = seqs; at && at < seqs + length; at = strchr(at, ',') + 1) {
+        if (strtoll(at, NULL, 10) == seq)
+            return true;
+        if (!memchr(at, ',', (size_t)(seqs + length - at)))
+            return false;
+    }
+    return false;
+}
+
+/* "{..."seqs":[5,6]}" after "POST /ack ". */
+static void answer_settlement(struct lender *lender, const char *request)
+{
+    char body[100];
+    const char *target = request + 5, *list = strstr(request, "\"seqs\":[");
+    const char *seqs = list ? list + 8 : "";
+    size_t length = list ? strcspn(seqs, "]") : 0;
+    note(lender, target, strcspn(target, " "), seqs, length);
+    int bytes = snprintf(body, sizeof(body), "{\"expires_ms\":%" PRId64 "}",
+                         atomic_load(&lender->expires_ms));
+    if (atomic_load(&lender->refusal))
+        reply(lender, lender->refusal, "", "", 0);
+    else if (holds_seq(seqs, length, atomic_load(&lender->lost)))
+        reply(lender, 409, "", "", 0);
+    else
+        reply(lender, 200, "Content-Type: application/json\r\n", body, (size_t)bytes);
+}
+
+static bool is_whole(const char *request)
+{
+    const char *end = strstr(request, "\r\n\r\n"), *length = strstr(request, "Content-Length: ");
+    return end && (!length || strlen(end + 4) >= strtoul(length + 16, NULL, 10));
+}
+
+static void serve_connection(struct lender *lender)
+{
+    char request[4096];
+    size_t length = 0;
+    ssize_t got;
+    while ((got = recv(lender->socket, request + length, sizeof(request) - 1 - length, 0)) > 0) {
+        length += (size_t)got;
+        request[length] = '\0';
+        if (!is_whole(request))
+            continue;
+        if (strncmp(request, "POST ", 5) == 0) {
+            answer_settlement(lender, request);
+        } else {
+            note(lender, request + 4, strcspn(request + 4, " "), "", 0);
+            pthread_mutex_lock(&lender->lock);
+            reply(lender, lender->status, lender->headers, lender->body, lender->length);
+            pthread_mutex_unlock(&lender->lock);
+        }
+        length = 0;
+    }
+}
+
+static void *serve(void *context)
+{
+    struct lender *lender = context;
+    int socket;
+    while ((socket = accept(lender->listener, NULL, NULL)) >= 0) {
+        atomic_store(&lender->socket, socket);
+        serve_connection(lender);
+        close(socket);
+    }
+    return NULL;
+}
+
+static struct lender *lender_start(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    struct lender *lender = calloc(1, sizeof(*lender));
+    assert_non_null(lender);
+    log_set_level(LOG_ERROR);
+    pthread_mutex_init(&lender->lock, NULL);
+    lender->expires_ms = 600000;
+    lender->headers = "";
+    lender->listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(lender->listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(getsockname(lender->listener, (struct sockaddr *)&address, &length), 0);
+    assert_int_equal(listen(lender->listener, 8), 0);
+    snprintf(lender->url, sizeof(lender->url), "http://127.0.0.1:%u", ntohs(address.sin_port));
+    assert_int_equal(pthread_create(&lender->thread, NULL, serve, lender), 0);
+    return lender;
+}
+
+/* After its clients. */
+static void lender_stop(struct lender *lender)
+{
+    shutdown(lender->listener, SHUT_RDWR);
+    pthread_join(lender->thread, NULL);
+    close(lender->listener);
+    pthread_mutex_destroy(&lender->lock);
+    free(lender);
+}
+
+static void answer_batches(struct lender *lender, int status, const char *headers, const void *body,
+                           size_t length)
+{
+    pthread_mutex_lock(&lender->lock);
+    lender->status = status;
+    lender->headers = headers;
+    lender->body = body;
+    lender->length = length;
+    pthread_mutex_unlock(&lender->lock);
+}
+
+/* Does its question `number` hold the text? */
+static bool was_asked(struct lender *lender, size_t number, const char *text)
+{
+    pthread_mutex_lock(&lender->lock);
+    bool found = number < lender->count && strstr(lender->asked[number], text);
+    pthread_mutex_unlock(&lender->lock);
+    return found;
+}
+
+static size_t questions(struct lender *lender)
+{
+    pthread_mutex_lock(&lender->lock);
+    size_t count = lender->count;
+    pthread_mutex_unlock(&lender->lock);
+    return count;
+}
+
+static size_t times_asked(struct lender *lender, const char *line)
+{
+    size_t found = 0;
+    pthread_mutex_lock(&lender->lock);
+    for (size_t i = 0; i < lender->count; i++)
+        found += strcmp(lender->asked[i], line) == 0;
+    pthread_mutex_unlock(&lender->lock);
+    return found;
+}
+
+static void wait_until_asked(struct lender *lender, const char *line, size_t times)
+{
+    while (times_asked(lender, line) < times)
+        usleep(1000);
+}
+
+/* ---- the keeper ---------------------------------------------------------- */
+
+static struct lease_keeper *keeper_of(struct lender *lender, const char *worker)
+{
+    struct lease_keeper *keeper = NULL;
+    assert_ok(lease_keeper_start(lender->url, NULL, NULL, worker, 20000, &keeper));
+    assert_true(lease_keeper_next_seqs(keeper, 1) >= 0);
+    return keeper;
+}
+
+static void lend(struct lease_keeper *keeper, int64_t seq, int64_t expires_ms, size_t pieces)
+{
+    const struct sampler_lease lease = {.seq = seq, .attempt = 1, .expires_ms = expires_ms};
+    assert_ok(lease_keeper_add(keeper, &lease, pieces));
+}
+
+static void test_what_was_given_back_is_acked_and_the_rest_released(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = keeper_of(lender, NULL);
+    lend(keeper, 5, 600000, 2);
+    lend(keeper, 6, 600000, 2);
+    lend(keeper, 7, 600000, 1);
+    lease_keeper_done(keeper, 5);
+    lease_keeper_done(keeper, 6);
+    lease_keeper_drop(keeper, 6);  /* a part of it was not trained: it is for somebody else */
+    lease_keeper_done(keeper, 99); /* nobody's */
+    lease_keeper_done(keeper, 5);
+    wait_until_asked(lender, "/ack 5", 1);
+    lease_keeper_stop(keeper);
+    assert_int_equal(times_asked(lender, "/ack 5"), 1);
+    assert_int_equal(times_asked(lender, "/release"), 1);
+    assert_int_equal(questions(lender), 2);
+    lender_stop(lender);
+}
+
+static void test_acks_that_somebody_waits_for(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    lend(keeper, 5, 600000, 1);
+    lease_keeper_await_acks(keeper, 1); /* nothing was given back */
+    lease_keeper_done(keeper, 5);
+    lease_keeper_await_acks(keeper, 50);
+    wait_until_asked(lender, "/ack 5", 1);
+    lease_keeper_stop(keeper);
+    lender_stop(lender);
+}
+
+/* Renewed as long as they are held; where one is somebody else's by now, each is told alone, it is
+ * counted once, and the others stay. */
+static void test_a_lease_that_ran_out(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    atomic_store(&lender->expires_ms, 30);
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    lend(keeper, 7, 30, 1);
+    lend(keeper, 8, 30, 1);
+    wait_until_asked(lender, "/extend 7,8", 2);
+    assert_int_equal(lease_keeper_lost(keeper), 0);
+    atomic_store(&lender->lost, 7);
+    wait_until_asked(lender, "/extend 7", 1);
+    size_t others = times_asked(lender, "/extend 8");
+    wait_until_asked(lender, "/extend 8", others + 2); /* the first goes on, the second is new */
+    assert_int_equal(lease_keeper_lost(keeper), 1);
+    assert_int_equal(times_asked(lender, "/extend 7"), 1);
+    lease_keeper_done(keeper, 7);
+    wait_until_asked(lender, "/ack 7", 1);
+    others = times_asked(lender, "/extend 8");
+    wait_until_asked(lender, "/extend 8", others + 1); /* the answer to the ack was heard */
+    assert_int_equal(lease_keeper_lost(keeper), 1);
+    lease_keeper_stop(keeper);
+    lender_stop(lender);
+}
+
+static void test_an_ack_that_comes_too_late(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    atomic_store(&lender->lost, 3);
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    lend(keeper, 3, 600000, 1);
+    lend(keeper, 4, 600000, 1);
+    lease_keeper_done(keeper, 3);
+    lease_keeper_done(keeper, 4);
+    while (lease_keeper_lost(keeper) < 1 || times_asked(lender, "/ack 4") < 1)
+        usleep(1000);
+    lease_keeper_stop(keeper); /* nothing is left to be acked */
+    assert_int_equal(times_asked(lender, "/ack 4"), 1);
+    assert_int_equal(times_asked(lender, "/release"), 1);
+    lender_stop(lender);
+}
+
+/* A token that is no good any more, say: said again at the end, and then they expire. */
+static void test_a_sampler_that_refuses(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    atomic_store(&lender->refusal, 403);
+    atomic_store(&lender->expires_ms, 30);
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    lend(keeper, 3, 30, 1);
+    wait_until_asked(lender, "/extend 3", 1);
+    lease_keeper_done(keeper, 3);
+    wait_until_asked(lender, "/ack 3", 1);
+    lease_keeper_stop(keeper);
+    assert_true(times_asked(lender, "/ack 3") >= 2);
+    assert_int_equal(times_asked(lender, "/release"), 0);
+    lender_stop(lender);
+}
+
+static void test_names_of_workers(void **state)
+{
+    char name[SAMPLER_WORKER_BYTES + 1];
+    struct lease_keeper *keeper = NULL;
+    (void)state;
+    memset(name, 'a', sizeof(name));
+    name[SAMPLER_WORKER_BYTES] = '\0';
+    assert_fails(lease_keeper_start("http://h", NULL, NULL, name, 1, &keeper), ERROR_USAGE,
+                 "is no name of a worker");
+    assert_fails(lease_keeper_start("http://h", NULL, NULL, "a b", 1, &keeper), ERROR_USAGE,
+                 "\"a b\"");
+    assert_fails(lease_keeper_start("http://h", NULL, "a/b", "a", 1, &keeper), ERROR_USAGE,
+                 "\"a/b\"");
+    assert_null(keeper);
+    assert_int_equal(lease_keeper_lost(NULL), 0);
+    lease_keeper_stop(NULL);
+    name[SAMPLER_WORKER_BYTES - 1] = '\0';
+    assert_ok(lease_keeper_start("http://h", NULL, NULL, name, 1, &keeper));
+    assert_string_equal(lease_keeper_worker(keeper), name);
+    lease_keeper_stop(keeper);
+}
+
+/* ---- draws by lease ------------------------------------------------------ */
+
+#define ROWS 3
+#define LISTED_BYTES 96 /* with 4 zeros at the end */
+
+struct list {
+    _Alignas(8) char data[3 * LISTED_BYTES];
+};
+
+static void write_batch(char *out, const struct sampler_lease *lease)
+{
+    const struct sampler_batch_header header = {
+        .magic = SAMPLER_BATCH_MAGIC, .rows = ROWS, .flags = lease ? SAMPLER_BATCH_LISTED : 0};
+    static const int64_t ids[ROWS] = {7, 0, 5};
+    memcpy(out, &header, sizeof(header));
+    if (lease)
+        memcpy(out + sizeof(header), lease, sizeof(*lease));
+    memcpy(out + sampler_batch_ids_at(lease), ids, sizeof(ids));
+}
+
+static struct list list_from(int64_t seq)
+{
+    struct list list = {{0}};
+    for (int64_t i = 0; i < 3; i++) {
+        const struct sampler_lease lease = {.seq = seq + i, .attempt = 1, .expires_ms = 1000};
+        write_batch(list.data + i * LISTED_BYTES, &lease);
+    }
+    return list;
+}
+
+/* What comes of a draw of up to `most` batches from seq 9 on. */
+static enum error draw(int status, const char *headers, const void *body, size_t length,
+                       size_t most, struct sampler_batch batches[], size_t *ret_count)
+{
+    struct lender *lender = lender_start();
+    struct sampler_client *client = NULL;
+    answer_batches(lender, status, headers, body, length);
+    assert_ok(sampler_client_open(lender->url, NULL, NULL, 1000, &client));
+    enum error error = sampler_client_lease(client, ROWS, most, "w", 9, batches, ret_count);
+    assert_true(was_asked(lender, 0, "&worker=w&seq=9&"));
+    sampler_client_close(client);
+    lender_stop(lender);
+    return error;
+}
+
+static void test_a_batch_without_what_makes_it_a_lease(void **state)
+{
+    static const char *const wrong[] = {"", "Tombola-Attempt: 1\r\n",
+                                        "Tombola-Attempt: 0\r\nTombola-Expires-Ms: 5\r\n",
+                                        "Tombola-Attempt: 1\r\nTombola-Expires-Ms: soon\r\n",
+                                        "Tombola-Attempt: 1\r\nTombola-Expires-Ms: -1\r\n"};
+    char data[32 + 12 * ROWS] = {0};
+    struct sampler_batch batch;
+    size_t count = 0;
+    (void)state;
+    write_batch(data, NULL);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_fails(draw(200, wrong[i], data, sizeof(data), 1, &batch, &count), ERROR_NETWORK,
+                     "without the headers of a lease");
+    assert_ok(draw(200, "Tombola-Attempt: 2\r\nTombola-Expires-Ms: 5\r\n", data, sizeof(data), 1,
+                   &batch, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(batch.lease.seq, 9);
+    assert_int_equal(batch.lease.attempt, 2);
+    assert_int_equal(batch.lease.expires_ms, 5);
+}
+
+static void test_lists_that_nobody_asked_for(void **state)
+{
+    struct list right = list_from(9), other = list_from(10);
+    struct sampler_batch batches[3];
+    size_t count = 0;
+    (void)state;
+    assert_ok(draw(200, "", right.data, sizeof(right.data), 3, batches, &count));
+    assert_int_equal(count, 3);
+    assert_int_equal(batches[2].lease.seq, 11);
+    assert_fails(draw(200, "", right.data, sizeof(right.data), 2, batches, &count), ERROR_NETWORK,
+                 "more than the 2 batches");
+    assert_fails(draw(200, "", other.data, sizeof(other.data), 3, batches, &count), ERROR_NETWORK,
+                 "seq 10 where 9 is next");
+    assert_fails(draw(200, "", right.data, LISTED_BYTES + 8, 3, batches, &count), ERROR_NETWORK,
+                 "/batch?");
+    assert_fails(draw(200, "", "", 0, 3, batches, &count), ERROR_NETWORK, "/batch?");
+}
+
+static void test_draws_that_are_refused(void **state)
+{
+    static const char lent[] = "{\"type\":\"/problems/all-lent\",\"status\":503}";
+    static const char denied[] = "{\"detail\":\"size is over --max-size\"}";
+    struct sampler_batch batches[3];
+    size_t count = 0;
+    (void)state;
+    for (size_t most = 1; most <= 3; most += 2) {
+        assert_fails(draw(503, "", lent, strlen(lent), most, batches, &count), ERROR_UNAVAILABLE,
+                     "nothing is left of the stream default but what is lent");
+        assert_fails(draw(503, "Retry-After: 0\r\n", "", 0, most, batches, &count), ERROR_TIMEOUT,
+                     "503");
+        assert_fails(draw(400, "", denied, strlen(denied), most, batches, &count), ERROR_USAGE,
+                     "--max-size");
+        assert_int_equal(draw(204, "", "", 0, most, batches, &count), ERROR_END);
+        assert_fails(draw(418, "", "", 0, most, batches, &count), ERROR_NETWORK, "no reason given");
+    }
+}
+
+/* A sampler of old knows no batches=: from then on they are asked for one by one. */
+static void test_one_by_one_where_several_are_refused(void **state)
+{
+    static const char unknown[] = "{\"detail\":\"batches is no parameter of it\"}";
+    struct lender *lender = lender_start();
+    struct sampler_client *client = NULL;
+    struct sampler_batch batches[3];
+    size_t count = 0;
+    (void)state;
+    answer_batches(lender, 400, "", unknown, strlen(unknown));
+    assert_ok(sampler_client_open(lender->url, NULL, NULL, 1000, &client));
+    for (int i = 0; i < 2; i++)
+        assert_fails(sampler_client_lease(client, ROWS, 3, "w", 9, batches, &count), ERROR_USAGE,
+                     "batches is no parameter");
+    assert_int_equal(questions(lender), 3);
+    assert_true(was_asked(lender, 0, "&batches=3"));
+    assert_false(was_asked(lender, 1, "&batches="));
+    assert_false(was_asked(lender, 2, "&batches="));
+    sampler_client_close(client);
+    lender_stop(lender);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_given_back_is_acked_and_the_rest_released),
+        cmocka_unit_test(test_acks_that_somebody_waits_for),
+        cmocka_unit_test(test_a_lease_that_ran_out),
+        cmocka_unit_test(test_an_ack_that_comes_too_late),
+        cmocka_unit_test(test_a_sampler_that_refuses),
+        cmocka_unit_test(test_names_of_workers),
+        cmocka_unit_test(test_a_batch_without_what_makes_it_a_lease),
+        cmocka_unit_test(test_lists_that_nobody_asked_for),
+        cmocka_unit_test(test_draws_that_are_refused),
+        cmocka_unit_test(test_one_by_one_where_several_are_refused),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
