@@ -10,7 +10,7 @@ from conftest import LONG, PATIENCE_S, SEED
 from test_trainer import newest, read_checkpoint, served, store  # noqa: F401, fixtures
 
 WORKERS = 64
-ROUNDS = 10 if LONG else 2
+ROUNDS = 10 if LONG else 1
 HELD = 64  # batches that a worker has at most: all that was not learnt when it was killed is, so many steps later
 
 
