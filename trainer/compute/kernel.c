@@ -123,7 +123,7 @@ enum error kernel_dropout(struct kernel *kernel, const struct dropout_mask *mask
 
 enum error kernel_scale(struct kernel *kernel, float *values, size_t count, float factor)
 {
-    return kernel->ops->scale(kernel, values, count, factor);
+    return kernel->ops->scale(kernel, values, count, factor, NULL);
 }
 
 enum error kernel_clip(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
@@ -137,9 +137,24 @@ enum error kernel_update(struct kernel *kernel, const struct optimizer *optimize
 {
     enum error error = OK;
     if (optimizer->weight_decay > 0)
-        error =
-            kernel_scale(kernel, update->parameters, update->count, optimizer_decay(optimizer, t));
+        error = kernel->ops->scale(kernel, update->parameters, update->count,
+                                   optimizer_decay(optimizer, t), update->only_if);
     return error ? error : kernel->ops->update(kernel, optimizer, t, update);
+}
+
+enum error kernel_fill(struct kernel *kernel, float value, size_t count, float *ret_values)
+{
+    return kernel->ops->fill(kernel, value, count, ret_values);
+}
+
+enum error kernel_add(struct kernel *kernel, const float *from, size_t count, float *to)
+{
+    return kernel->ops->add(kernel, from, count, to);
+}
+
+enum error kernel_settle(struct kernel *kernel, const struct kernel_settlement *settlement)
+{
+    return kernel->ops->settle(kernel, settlement);
 }
 
 bool kernel_captures(const struct kernel *kernel)

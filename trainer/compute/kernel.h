@@ -55,6 +55,17 @@ struct kernel_update {
     const float *gradient;
     float *parameters;
     float *slots[OPTIMIZER_SLOTS_LIMIT];
+    const int32_t *only_if; /* device memory; where it is 0 nothing is changed; NULL: always is */
+};
+
+/* The end of a step that several devices make together (kernel_settle()). */
+struct kernel_settlement {
+    size_t count;
+    float *sum;          /* [count + 1]: of all gradients, then how many they were */
+    int64_t number;      /* of the step */
+    const int32_t *stop; /* page-locked host memory: not 0, and `sum` may be anything */
+    int32_t *ret_makes;  /* device memory: 1, the step is made; 0: it is not */
+    int64_t *ret_made;   /* page-locked host memory: `number`, where the step is made */
 };
 
 /* Which columns of a matrix, and what is made of them; [count] each, in device memory. One of the
@@ -108,12 +119,17 @@ struct kernel_ops {
                                 struct kernel_result *ret_result) MUST_CHECK;
     enum error (*dropout)(struct kernel *kernel, const struct dropout_mask *mask, float *values,
                           size_t count) MUST_CHECK;
-    enum error (*scale)(struct kernel *kernel, float *values, size_t count,
-                        float factor) MUST_CHECK;
+    enum error (*scale)(struct kernel *kernel, float *values, size_t count, float factor,
+                        const int32_t *only_if) MUST_CHECK;
     enum error (*clip)(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
                        size_t count) MUST_CHECK;
     enum error (*update)(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                          const struct kernel_update *update) MUST_CHECK;
+    enum error (*fill)(struct kernel *kernel, float value, size_t count,
+                       float *ret_values) MUST_CHECK;
+    enum error (*add)(struct kernel *kernel, const float *from, size_t count, float *to) MUST_CHECK;
+    enum error (*settle)(struct kernel *kernel,
+                         const struct kernel_settlement *settlement) MUST_CHECK;
     /* NULL where nothing is captured: */
     enum error (*copy)(struct kernel *kernel, const float *from, size_t count,
                        float *to) MUST_CHECK;
@@ -206,6 +222,17 @@ enum error kernel_clip(struct kernel *kernel, const struct gradient_clip *clip, 
  * Bit-equal on every device. */
 enum error kernel_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                          const struct kernel_update *update) MUST_CHECK;
+
+/* Gradients that several devices add up: values[count] = value; to[count] += from[count]. Bit-equal
+ * on every device. */
+enum error kernel_fill(struct kernel *kernel, float value, size_t count,
+                       float *ret_values) MUST_CHECK;
+enum error kernel_add(struct kernel *kernel, const float *from, size_t count, float *to) MUST_CHECK;
+/* Behind the work that makes the sum: decides whether the step is made, which only *stop forbids,
+ * and makes the sum a mean. *stop is read once, so that all of an update follows one decision
+ * (`only_if`), whenever the host sets it. */
+enum error kernel_settle(struct kernel *kernel,
+                         const struct kernel_settlement *settlement) MUST_CHECK;
 
 /* Work that is the same again and again, captured once and then launched as one: a GPU begins its
  * kernels faster than the host could enqueue them. Only where kernel_captures(). */

@@ -307,9 +307,11 @@ static enum error cpu_dropout(struct kernel *kernel, const struct dropout_mask *
     return OK;
 }
 
-static enum error cpu_scale(struct kernel *kernel, float *values, size_t count, float factor)
+static enum error cpu_scale(struct kernel *kernel, float *values, size_t count, float factor,
+                            const int32_t *only_if)
 {
-    cpu(kernel)->loops->scale(values, factor, count);
+    if (!only_if || *only_if)
+        cpu(kernel)->loops->scale(values, factor, count);
     return OK;
 }
 
@@ -354,6 +356,8 @@ static enum error cpu_update(struct kernel *kernel, const struct optimizer *opti
 {
     const struct cpu_loops *loops = cpu(kernel)->loops;
     update_loop *apply = NULL;
+    if (update->only_if && !*update->only_if)
+        return OK;
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
         apply = loops->sgd;
@@ -376,6 +380,32 @@ static enum error cpu_update(struct kernel *kernel, const struct optimizer *opti
     return OK;
 }
 
+static enum error cpu_fill(struct kernel *kernel, float value, size_t count, float *ret_values)
+{
+    (void)kernel;
+    for (size_t i = 0; i < count; i++)
+        ret_values[i] = value;
+    return OK;
+}
+
+static enum error cpu_add(struct kernel *kernel, const float *from, size_t count, float *to)
+{
+    cpu(kernel)->loops->add(to, from, count);
+    return OK;
+}
+
+static enum error cpu_settle(struct kernel *kernel, const struct kernel_settlement *settlement)
+{
+    float gradients = settlement->sum[settlement->count];
+    *settlement->ret_makes = *settlement->stop == 0;
+    if (!*settlement->ret_makes)
+        return OK;
+    *settlement->ret_made = settlement->number;
+    if (gradients > 1)
+        cpu(kernel)->loops->divide(settlement->sum, gradients, settlement->count);
+    return OK;
+}
+
 static const struct kernel_ops ops = {
     .name = "cpu",
     .close = cpu_close,
@@ -393,6 +423,9 @@ static const struct kernel_ops ops = {
     .scale = cpu_scale,
     .clip = cpu_clip,
     .update = cpu_update,
+    .fill = cpu_fill,
+    .add = cpu_add,
+    .settle = cpu_settle,
 };
 
 enum error kernel_cpu_open(struct device *device, struct device_queue *queue,

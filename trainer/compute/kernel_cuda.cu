@@ -406,8 +406,11 @@ static __global__ void drop(const struct dropout_mask *masks, size_t count, floa
     }
 }
 
-static __global__ void scale_values(size_t count, float factor, float *values)
+static __global__ void scale_values(size_t count, float factor, const int32_t *only_if,
+                                    float *values)
 {
+    if (only_if && !*only_if)
+        return;
     for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
         values[i] = __fmul_rn(values[i], factor);
 }
@@ -468,10 +471,11 @@ static enum error cuda_dropout(struct kernel *kernel, const struct dropout_mask 
     return launched(kernel, "dropout");
 }
 
-static enum error cuda_scale(struct kernel *kernel, float *values, size_t count, float factor)
+static enum error cuda_scale(struct kernel *kernel, float *values, size_t count, float factor,
+                             const int32_t *only_if)
 {
     scale_values<<<blocks_for(count, THREADS), THREADS, 0, stream_of(kernel)>>>(count, factor,
-                                                                                values);
+                                                                                only_if, values);
     return launched(kernel, "a factor");
 }
 
@@ -501,8 +505,10 @@ static __device__ float with_l2(float gradient, float l2, float parameter)
 }
 
 static __global__ void update_sgd(size_t count, float rate, struct optimizer o,
-                                  const float *gradient, float *parameters)
+                                  const int32_t *only_if, const float *gradient, float *parameters)
 {
+    if (only_if && !*only_if)
+        return;
     for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
         float g = with_l2(gradient[i], o.l2, parameters[i]);
         parameters[i] = __fsub_rn(parameters[i], __fmul_rn(rate, g));
@@ -510,8 +516,11 @@ static __global__ void update_sgd(size_t count, float rate, struct optimizer o,
 }
 
 static __global__ void update_momentum(size_t count, float rate, struct optimizer o,
-                                       const float *gradient, float *parameters, float *slot)
+                                       const int32_t *only_if, const float *gradient,
+                                       float *parameters, float *slot)
 {
+    if (only_if && !*only_if)
+        return;
     for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
         float g = with_l2(gradient[i], o.l2, parameters[i]);
         float sum = __fadd_rn(__fmul_rn(o.momentum, slot[i]), g);
@@ -522,8 +531,11 @@ static __global__ void update_momentum(size_t count, float rate, struct optimize
 }
 
 static __global__ void update_adagrad(size_t count, float rate, struct optimizer o,
-                                      const float *gradient, float *parameters, float *slot)
+                                      const int32_t *only_if, const float *gradient,
+                                      float *parameters, float *slot)
 {
+    if (only_if && !*only_if)
+        return;
     for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
         float g = with_l2(gradient[i], o.l2, parameters[i]);
         float sum = __fadd_rn(slot[i], __fmul_rn(g, g));
@@ -534,9 +546,11 @@ static __global__ void update_adagrad(size_t count, float rate, struct optimizer
 }
 
 static __global__ void update_adam(size_t count, float rate, struct optimizer o,
-                                   const float *gradient, float *parameters, float *first,
-                                   float *second)
+                                   const int32_t *only_if, const float *gradient, float *parameters,
+                                   float *first, float *second)
 {
+    if (only_if && !*only_if)
+        return;
     for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE) {
         float g = with_l2(gradient[i], o.l2, parameters[i]);
         float m = __fadd_rn(__fmul_rn(o.beta1, first[i]), __fmul_rn(__fsub_rn(1.0f, o.beta1), g));
@@ -557,23 +571,79 @@ static enum error cuda_update(struct kernel *kernel, const struct optimizer *opt
     float rate = optimizer_rate(optimizer, t);
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
-        update_sgd<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->gradient,
-                                                   u->parameters);
+        update_sgd<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->only_if,
+                                                   u->gradient, u->parameters);
         break;
     case OPTIMIZER_MOMENTUM:
-        update_momentum<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->gradient,
-                                                        u->parameters, u->slots[0]);
+        update_momentum<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->only_if,
+                                                        u->gradient, u->parameters, u->slots[0]);
         break;
     case OPTIMIZER_ADAGRAD:
-        update_adagrad<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->gradient,
-                                                       u->parameters, u->slots[0]);
+        update_adagrad<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->only_if,
+                                                       u->gradient, u->parameters, u->slots[0]);
         break;
     case OPTIMIZER_ADAM:
-        update_adam<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->gradient,
-                                                    u->parameters, u->slots[0], u->slots[1]);
+        update_adam<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->only_if,
+                                                    u->gradient, u->parameters, u->slots[0],
+                                                    u->slots[1]);
         break;
     }
     return launched(kernel, "update");
+}
+
+/* ---- steps that several GPUs make together -------------------------------- */
+
+static __global__ void fill_values(size_t count, float value, float *ret_values)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
+        ret_values[i] = value;
+}
+
+static __global__ void add_values(size_t count, const float *from, float *to)
+{
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
+        to[i] = __fadd_rn(to[i], from[i]);
+}
+
+/* One thread: the host may set *stop at any moment, and every block of an update must see the same
+ * decision. Page-locked memory is the GPU's, too, by the same address. */
+static __global__ void decide(const int32_t *stop, int64_t number, int32_t *ret_makes,
+                              int64_t *ret_made)
+{
+    *ret_makes = *(const volatile int32_t *)stop == 0;
+    if (*ret_makes)
+        *(volatile int64_t *)ret_made = number;
+}
+
+static __global__ void divide_by_count(size_t count, const int32_t *only_if, float *sum)
+{
+    float gradients = sum[count];
+    if (!*only_if || !(gradients > 1))
+        return;
+    for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
+        sum[i] = __fdiv_rn(sum[i], gradients);
+}
+
+static enum error cuda_fill(struct kernel *kernel, float value, size_t count, float *ret_values)
+{
+    fill_values<<<blocks_for(count, THREADS), THREADS, 0, stream_of(kernel)>>>(count, value,
+                                                                               ret_values);
+    return launched(kernel, "a constant");
+}
+
+static enum error cuda_add(struct kernel *kernel, const float *from, size_t count, float *to)
+{
+    add_values<<<blocks_for(count, THREADS), THREADS, 0, stream_of(kernel)>>>(count, from, to);
+    return launched(kernel, "a sum");
+}
+
+static enum error cuda_settle(struct kernel *kernel, const struct kernel_settlement *s)
+{
+    cudaStream_t stream = stream_of(kernel);
+    decide<<<1, 1, 0, stream>>>(s->stop, s->number, s->ret_makes, s->ret_made);
+    divide_by_count<<<blocks_for(s->count, THREADS), THREADS, 0, stream>>>(s->count, s->ret_makes,
+                                                                           s->sum);
+    return launched(kernel, "a step's mean");
 }
 
 /* ---- life cycle --------------------------------------------------------- */
@@ -690,6 +760,9 @@ static const struct kernel_ops ops = {
     cuda_scale,
     cuda_clip,
     cuda_update,
+    cuda_fill,
+    cuda_add,
+    cuda_settle,
     kernel_cuda_copy,
     kernel_cuda_capture_begin,
     kernel_cuda_capture_end,

@@ -156,6 +156,11 @@ enum error model_apply(struct model *model)
     return parameters_update(&model->parameters, model->gradient);
 }
 
+enum error model_apply_if(struct model *model, const float *gradient, const int32_t *only_if)
+{
+    return parameters_update_if(&model->parameters, gradient, only_if);
+}
+
 enum error model_step(struct model *model, const struct model_batch *batch)
 {
     enum error error = model_gradient(model, batch);

@@ -68,6 +68,10 @@ enum error model_step(struct model *model, const struct model_batch *batch) MUST
  * buffer, and one update of all parameters from that buffer. */
 enum error model_gradient(struct model *model, const struct model_batch *batch) MUST_CHECK;
 enum error model_apply(struct model *model) MUST_CHECK;
+/* An update from another gradient [P], unless *only_if is 0 by then; both in device memory. The
+ * model's step counts it anyway (model_set_step()). */
+enum error model_apply_if(struct model *model, const float *gradient,
+                          const int32_t *only_if) MUST_CHECK;
 
 /* The loss of the latest model_step() or model_gradient(), before its update. Waits.
  * ERROR_NOT_FOUND when there was none yet. */

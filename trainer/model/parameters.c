@@ -21,29 +21,43 @@ size_t parameters_state_count(const struct parameters *parameters)
     return parameters->count * (1 + optimizer_slots(&parameters->optimizer));
 }
 
-enum error parameters_update_parts(struct parameters *parameters,
-                                   const struct gradient_part parts[], size_t count)
+static enum error update(struct parameters *parameters, const struct gradient_part parts[],
+                         size_t count, const int32_t *only_if)
 {
     enum error error = OK;
     for (size_t i = 0; i < count && !error; i++) {
         const struct gradient_part *part = &parts[i];
         float *first = parameters->state + part->first;
-        struct kernel_update update = {
-            .count = part->count, .gradient = part->values, .parameters = first};
+        struct kernel_update one = {.count = part->count,
+                                    .gradient = part->values,
+                                    .parameters = first,
+                                    .only_if = only_if};
         for (size_t slot = 0; slot < optimizer_slots(&parameters->optimizer); slot++)
-            update.slots[slot] = first + (1 + slot) * parameters->count;
-        error = kernel_update(parameters->kernel, &parameters->optimizer, parameters->step + 1,
-                              &update);
+            one.slots[slot] = first + (1 + slot) * parameters->count;
+        error =
+            kernel_update(parameters->kernel, &parameters->optimizer, parameters->step + 1, &one);
     }
     if (!error)
         parameters->step++;
     return error;
 }
 
+enum error parameters_update_parts(struct parameters *parameters,
+                                   const struct gradient_part parts[], size_t count)
+{
+    return update(parameters, parts, count, NULL);
+}
+
 enum error parameters_update(struct parameters *parameters, const float *gradient)
 {
+    return parameters_update_if(parameters, gradient, NULL);
+}
+
+enum error parameters_update_if(struct parameters *parameters, const float *gradient,
+                                const int32_t *only_if)
+{
     struct gradient_part whole = {.count = parameters->count, .values = gradient};
-    return parameters_update_parts(parameters, &whole, 1);
+    return update(parameters, &whole, 1, only_if);
 }
 
 enum error parameters_read(const struct parameters *parameters, float *ret_state)

@@ -35,6 +35,10 @@ size_t parameters_state_count(const struct parameters *parameters);
 /* One update of all values from gradient[count] in device memory; step + 1. Enqueued. */
 enum error parameters_update(struct parameters *parameters, const float *gradient) MUST_CHECK;
 
+/* The same, but nothing is changed where *only_if (device memory) is 0 by then; step + 1 anyway. */
+enum error parameters_update_if(struct parameters *parameters, const float *gradient,
+                                const int32_t *only_if) MUST_CHECK;
+
 /* Of a gradient that is zero elsewhere: `first` of its `count` elements is that of the parameters.
  */
 struct gradient_part {
