@@ -171,6 +171,22 @@ static int count_visible(void)
     return count;
 }
 
+static int physical_gpu(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (!has_chosen)
+        emulated_abort("a thread uses a GPU and has not chosen one: CUDA would start the first");
+    return visible ? visible[2 * current] - '0' : current;
+}
+
+__attribute__((constructor)) static void tell_libraries(void)
+{
+    static const struct emulated_runtime runtime = {physical_gpu};
+    char address[20];
+    snprintf(address, sizeof(address), "%llx", (unsigned long long)(uintptr_t)&runtime);
+    setenv(EMULATED_RUNTIME, address, 1);
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
     cudaError_t error = begin();

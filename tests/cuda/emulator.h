@@ -87,6 +87,14 @@ struct emulated_stream_head {
     bool (*is_current)(cudaStream_t stream);
     bool (*is_capturing)(cudaStream_t stream);
 };
+
+/* What a library asks of the runtime before it is given a stream. The runtime is linked statically
+ * and a library loaded by itself: the address of this is in the environment, as %llx. */
+#define EMULATED_RUNTIME "EMULATED_GPU_RUNTIME"
+struct emulated_runtime {
+    int (*physical_gpu)(void); /* the calling thread's, whatever CUDA_VISIBLE_DEVICES calls it */
+};
+
 cudaError_t emulated_submit(cudaStream_t stream, void (*work)(void *closure), const void *closure,
                             size_t closure_bytes, const void *const *pointers,
                             size_t pointer_count);

@@ -54,24 +54,45 @@ WRONG = {
     "lane_is_missing": "threads of a block wait for each other at different places",
 }
 
+RANKS_RIGHT = ("sums_and_sends", "one_gpu_for_two", "not_ready", "a_dead_rank_hangs_the_stream")
+RANKS_WRONG = {
+    "use_after_abort": "a communicator is used after its end",
+    "other_sums": "ranks ask for different things",
+}
+
 
 @pytest.fixture(scope="module")
-def wrongs(tmp_path_factory):
-    """The program of all cases, with AddressSanitizer."""
-    folder = tmp_path_factory.mktemp("cuda")
-    toolkit, flags = folder / "toolkit", ("-fsanitize=address", "-g", "-Wall", "-Wextra", "-Werror")
-    subprocess.run([CUDA / "toolkit", toolkit, *flags], check=True, timeout=PATIENCE_S)
-    compile_it = [toolkit / "bin" / "nvcc", "-std=c++17", "-c", "-o", folder / "wrongs.o", CUDA / "wrongs_cuda.cu"]
-    link_it = ["g++", "-fsanitize=address", "-o", folder / "wrongs", folder / "wrongs.o"]
+def toolkit(tmp_path_factory):
+    """With AddressSanitizer."""
+    made, flags = tmp_path_factory.mktemp("cuda") / "toolkit", ("-fsanitize=address", "-g", "-Wall", "-Wextra", "-Werror")
+    subprocess.run([CUDA / "toolkit", made, *flags], check=True, timeout=PATIENCE_S)
+    return made
+
+
+def build(toolkit, name, *libraries):
+    """The program of all cases of tests/cuda/NAME_cuda.cu."""
+    made = toolkit.parent / name
+    compile_it = [toolkit / "bin" / "nvcc", "-std=c++17", "-c", "-o", f"{made}.o", CUDA / f"{name}_cuda.cu"]
+    link_it = ["g++", "-fsanitize=address", "-o", made, f"{made}.o", *libraries]
     subprocess.run(compile_it, check=True, timeout=PATIENCE_S)
-    subprocess.run([*link_it, f"-L{toolkit / 'lib64'}", "-lcudart_static"], check=True, timeout=PATIENCE_S)
-    return folder / "wrongs"
+    subprocess.run([*link_it, f"-L{toolkit / 'lib64'}", "-lcudart_static", "-lpthread"], check=True, timeout=PATIENCE_S)
+    return made
 
 
-def run_case(wrongs, name):
+@pytest.fixture(scope="module")
+def wrongs(toolkit):
+    return build(toolkit, "wrongs")
+
+
+@pytest.fixture(scope="module")
+def ranks(toolkit):
+    return build(toolkit, "ranks", toolkit / "lib64" / "libnccl.so.2", f"-Wl,-rpath,{toolkit / 'lib64'}")
+
+
+def run_case(program, name, **more):
     environment = {key: value for key, value in os.environ.items() if key != "CUDA_VISIBLE_DEVICES"}
     return subprocess.run(
-        [wrongs, name], env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        [program, name], env={**environment, **more}, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
 
 
@@ -86,3 +107,17 @@ def test_what_is_wrong_ends_the_program(wrongs, name):
     done = run_case(wrongs, name)
     assert done.returncode not in (0, 2, 3), done.stderr
     assert WRONG[name] in done.stderr
+
+
+@pytest.mark.parametrize("name", RANKS_RIGHT)
+def test_ranks_that_are_right_work(ranks, name, tmp_path):
+    done = run_case(ranks, name, TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.iterdir()), "what ranks share is left"
+
+
+@pytest.mark.parametrize("name", RANKS_WRONG)
+def test_ranks_that_are_wrong_end_the_program(ranks, name, tmp_path):
+    done = run_case(ranks, name, TMPDIR=str(tmp_path))
+    assert done.returncode not in (0, 2, 3), done.stderr
+    assert RANKS_WRONG[name] in done.stderr
