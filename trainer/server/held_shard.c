@@ -7,6 +7,7 @@
 
 #include "common/array.h"
 #include "trainer/compute/cpu_loops.h"
+#include "trainer/ledger/step_batches.h"
 
 enum error held_shard_open(struct held_shard *held, const struct engine_options *engine,
                            size_t aggregate)
@@ -117,13 +118,7 @@ enum error held_shard_apply_parts(struct held_shard *held, int64_t batch,
 
 int64_t held_shard_next(const struct held_shard *held, size_t rank)
 {
-    struct index_range gap = index_set_gap(&held->applied, 0, held->end);
-    int64_t left = (int64_t)rank;
-    while (gap.first < gap.end && gap.end - gap.first <= left) {
-        left -= gap.end - gap.first;
-        gap = index_set_gap(&held->applied, gap.end, held->end);
-    }
-    return gap.first < gap.end ? gap.first + left : -1;
+    return step_batches_at(&held->applied, (int64_t)rank, held->end);
 }
 
 /* How many batches the next step has. */
