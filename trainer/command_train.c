@@ -12,6 +12,7 @@
 /* What the table fills besides a struct training_options. */
 struct arguments {
     const char *model, *hidden_units, *loss, *bad_rows, *ps_strategy, *ps_transport, *cuda_graphs;
+    const char *exchange;
     struct hyperparameter_options learns;
     double feature_scale, patience_seconds, save_seconds;
     int64_t seed, threads;
@@ -182,6 +183,31 @@ static enum error choose_aggregate(const struct arguments *arguments, const stru
     if (arguments->sync && !cluster->is_alone)
         *ret_aggregate = arguments->aggregate > 0 ? (size_t)arguments->aggregate
                                                   : cluster_trainer_count(cluster);
+    return OK;
+}
+
+/* GPUs that add up their gradients by themselves. */
+static enum error choose_exchange(const struct arguments *arguments, const struct cluster *cluster,
+                                  struct training_options *options)
+{
+    bool trains = cluster->role == CLUSTER_CHIEF || cluster->role == CLUSTER_WORKER;
+    if (strcmp(arguments->exchange, "nccl") != 0)
+        return OK;
+    if (cluster->is_alone) {
+        log_warning("--exchange nccl has no effect: one process trains alone");
+        return OK;
+    }
+    if (!arguments->sync)
+        return error_set(ERROR_USAGE,
+                         "--exchange nccl is of synchronous training: give --sync too");
+    if (cluster_server_count(cluster) > 1)
+        return error_set(ERROR_USAGE,
+                         "--exchange nccl takes one parameter server, which counts batches and "
+                         "saves, or none, not %zu: each worker has all parameters",
+                         cluster_server_count(cluster));
+    if (trains && strcmp(options->engine.device, "cpu") == 0)
+        return error_set(ERROR_USAGE, "--exchange nccl is for GPUs, and --device is cpu");
+    options->is_grouped = true;
     return OK;
 }
 
@@ -392,6 +418,13 @@ static enum error parse(const struct program *program, int argc, char **argv,
                  "listed worker); more workers than that are spare",
          .minimum = 1,
          .maximum = AGGREGATE_LIMIT},
+        {.name = "exchange",
+         .type = OPTION_CHOICE,
+         .target = &arguments->exchange,
+         .choices = "servers|nccl",
+         .help = "--sync: where gradients are added up: on the parameter servers, or by NCCL from "
+                 "GPU to GPU, one for each worker, with one ps or none; the number of workers then "
+                 "changes last bits"},
         {.name = "staleness",
          .type = OPTION_INTEGER,
          .target = &arguments->staleness,
@@ -488,6 +521,7 @@ static enum error run(const struct program *program, int argc, char **argv)
                                   .staleness = -1,
                                   .ps_strategy = "bytes",
                                   .ps_transport = "auto",
+                                  .exchange = "servers",
                                   .cuda_graphs = "auto",
                                   .patience_seconds = 60,
                                   .save_seconds = 600,
@@ -516,6 +550,8 @@ static enum error run(const struct program *program, int argc, char **argv)
         arguments.save_seconds = CLUSTER_SAVE_SECONDS;
     options.save_ms = (int64_t)ceil(arguments.save_seconds * 1000);
     error = choose_aggregate(&arguments, &cluster, &options.aggregate);
+    if (!error)
+        error = choose_exchange(&arguments, &cluster, &options);
     if (!error)
         error = check_early_stopping(&options, &cluster);
     if (!error)

@@ -7,211 +7,13 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/buffer.h"
 #include "common/clock.h"
-#include "common/index_set.h"
 #include "common/log.h"
 #include "common/stop.h"
-#include "trainer/checkpoint/logdir.h"
-#include "trainer/wire/hello.h"
-#include "trainer/wire/link.h"
-#include "trainer/wire/runs.h"
-#include "trainer/wire/shard.h"
-#include "trainer/wire/shared_memory.h"
+#include "trainer/exchange/exchange_private.h"
 
-#define CONNECT_MS 5000 /* for one try */
-#define AGAIN_MS 200    /* between two */
-#define SEND_MS 60000   /* for a peer that reads nothing */
-#define SAY_MS 5000     /* between lines in the log about one wait */
-#define START_MS 5000   /* between the starts of processes that are started together */
 #define ELSEWHERE_MS 50 /* for the other servers to begin a generation that server 0 has begun */
 #define AHEAD 3         /* synchronous: steps whose batches are fetched on suspicion */
-#define NAME_BYTES (CLUSTER_ADDRESS_BYTES + 40)
-
-/* One parameter server, as this worker sees it. */
-struct remote {
-    char name[NAME_BYTES];
-    struct link link;
-    struct shard shard;
-    struct runs runs;            /* of the gradient that was sent last */
-    struct shared_memory shared; /* of this connection */
-    bool offered;                /* it was, on this connection */
-    bool answered;               /* the request of now */
-    int64_t step;                /* of its values that this worker has */
-};
-
-struct exchange {
-    struct exchange_options options;
-    size_t servers;
-    struct remote *remotes; /* [servers] */
-    struct buffer facts;    /* of server 0, as it sent them */
-    bool proposes;
-
-    const struct engine *engine;
-    struct model *model;
-    float *values, *gradient; /* [P], host: the model's own on the CPU */
-    float *own_memory;        /* both, where they are not */
-
-    uint64_t generation;
-    int64_t step;
-    struct index_set held;    /* granted and not pushed */
-    struct index_set granted; /* not passed on to the feed yet: a batch that is pushed several times
-                               * can bring several grants */
-    struct index_set asked;   /* synchronous: of the feed, and not brought yet */
-    int64_t done;             /* all servers have it, and server 0 was not told; WIRE_NONE */
-    bool over;
-    bool again; /* a server wants the gradient of now computed with newer values */
-
-    const char *waits_for; /* a remote's name: the log has said so; NULL */
-    int64_t away_ns;       /* since when a server cannot be reached; 0: all can */
-    uint64_t seen;         /* of the logdir */
-};
-
-/* ---- connections -------------------------------------------------------- */
-
-static void say_waiting(struct exchange *exchange, const struct remote *remote, const char *why)
-{
-    if (exchange->waits_for != remote->name)
-        log_warning("waiting for %s: %s", remote->name, why);
-    exchange->waits_for = remote->name;
-}
-
-static void say_there(struct exchange *exchange, const struct remote *remote)
-{
-    if (exchange->waits_for == remote->name) {
-        log_info("%s answers again", remote->name);
-        exchange->waits_for = NULL;
-    }
-}
-
-/* The answer's header, however long it takes: a server that is there and does not answer waits for
- * somebody itself. */
-static enum error receive(struct exchange *exchange, struct remote *remote, uint64_t most_bytes,
-                          struct wire_header *ret_header)
-{
-    enum error error;
-    while ((error = link_await(&remote->link, clock_deadline_ns(SAY_MS))) == ERROR_TIMEOUT)
-        say_waiting(exchange, remote, "it is connected, and has not answered for 5 s");
-    if (!error)
-        error = link_receive(&remote->link, most_bytes, ret_header, clock_deadline_ns(SEND_MS));
-    if (!error)
-        say_there(exchange, remote);
-    return error;
-}
-
-static enum error say_hello(struct exchange *exchange, struct remote *remote)
-{
-    const struct cluster *cluster = exchange->options.cluster;
-    struct hello hello = {.index = cluster->index,
-                          .server = remote - exchange->remotes,
-                          .servers = (int64_t)exchange->servers,
-                          .aggregate = (int64_t)exchange->options.aggregate,
-                          .staleness = exchange->options.staleness,
-                          .train_steps = exchange->options.train_steps,
-                          .round_robin = exchange->options.round_robin};
-    struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
-    struct wire_header header = {.type = WIRE_HELLO};
-    snprintf(hello.role, sizeof(hello.role), "%s", cluster_role_name(cluster, cluster->role));
-    enum error error = hello_print(&hello, &text);
-    struct iovec part = {.iov_base = text.data, .iov_len = text.length};
-    if (!error)
-        error = link_send(&remote->link, &header, &part, 1, clock_deadline_ns(SEND_MS));
-    buffer_release(&text);
-    return error;
-}
-
-/* WELCOME, FACTS or PROPOSE. */
-static enum error take_greeting(struct exchange *exchange, struct remote *remote)
-{
-    struct wire_header header = {.type = 0};
-    enum error error = receive(exchange, remote, WIRE_FACTS_LIMIT, &header);
-    if (error)
-        return error;
-    exchange->proposes = header.type == WIRE_PROPOSE;
-    if (header.type != WIRE_FACTS)
-        return OK;
-    buffer_clear(&exchange->facts);
-    error = buffer_reserve(&exchange->facts, header.bytes);
-    if (!error)
-        error = link_read(&remote->link, exchange->facts.data, header.bytes,
-                          clock_deadline_ns(SEND_MS));
-    if (!error)
-        exchange->facts.length = header.bytes;
-    return error;
-}
-
-/* Says what is trained, and hears what holds from now on. */
-static enum error send_proposal(struct exchange *exchange, const struct buffer *facts)
-{
-    struct remote *zero = &exchange->remotes[0];
-    struct wire_header header = {.type = WIRE_PROPOSAL};
-    struct iovec part = {.iov_base = facts->data, .iov_len = facts->length};
-    enum error error = link_send(&zero->link, &header, &part, 1, clock_deadline_ns(SEND_MS));
-    return error ? error : take_greeting(exchange, zero);
-}
-
-/* A server 0 that was started anew before it had saved anything asks what is trained once more. */
-static enum error connect_once(struct exchange *exchange, struct remote *remote)
-{
-    shared_memory_release(&remote->shared);
-    remote->offered = false;
-    enum error error = link_open(&remote->link, clock_deadline_ns(CONNECT_MS));
-    if (!error)
-        error = say_hello(exchange, remote);
-    if (!error)
-        error = take_greeting(exchange, remote);
-    if (!error && exchange->proposes && exchange->facts.length > 0)
-        error = send_proposal(exchange, &exchange->facts);
-    return error;
-}
-
-/* Server 0 took back what a lost connection held. */
-static void lose_grants(struct exchange *exchange)
-{
-    index_set_clear(&exchange->held);
-    index_set_clear(&exchange->granted);
-}
-
-static bool may_come_back(enum error error)
-{
-    return error == ERROR_NETWORK || error == ERROR_TIMEOUT;
-}
-
-/* Server 0 goes on from a training whose stream had ended, if it is started anew: until it has been
- * met it may just be starting. */
-static bool is_trained(struct exchange *exchange, int64_t away_ms)
-{
-    bool has_left = exchange->facts.length > 0 || away_ms > START_MS;
-    return logdir_is_trained(exchange->options.logdir, exchange->options.train_steps, has_left,
-                             &exchange->seen);
-}
-
-/* Connects, as long as patience lasts. */
-static enum error connect_to(struct exchange *exchange, struct remote *remote)
-{
-    for (;;) {
-        enum error error = connect_once(exchange, remote);
-        if (!error)
-            say_there(exchange, remote);
-        if (!error && remote == exchange->remotes)
-            lose_grants(exchange);
-        if (!may_come_back(error)) {
-            exchange->away_ns = 0;
-            return error;
-        }
-        if (exchange->away_ns == 0)
-            exchange->away_ns = clock_now_ns();
-        int64_t away_ms = (clock_now_ns() - exchange->away_ns) / 1000000;
-        if (exchange->options.patience_ms >= 0 && away_ms > exchange->options.patience_ms)
-            return error_prefix(error, "no answer for %" PRId64 " s: ", away_ms / 1000);
-        say_waiting(exchange, remote, link_reason(&remote->link));
-        if (is_trained(exchange, away_ms))
-            return error_set(ERROR_END, "the training is over: %s has its last step",
-                             exchange->options.logdir);
-        if (stop_wait(clock_deadline_ns(AGAIN_MS)))
-            return error_set(ERROR_CANCELLED, "stopped while waiting for %s", remote->name);
-    }
-}
 
 /* ---- shared memory ------------------------------------------------------ */
 
@@ -226,9 +28,10 @@ static enum error offer_memory(struct exchange *exchange, struct remote *remote)
         !link_is_local(&remote->link) ||
         shared_memory_make(&remote->shared, remote->shard.parameters, &offer))
         return OK;
-    enum error error = link_send(&remote->link, &header, &part, 1, clock_deadline_ns(SEND_MS));
+    enum error error =
+        link_send(&remote->link, &header, &part, 1, clock_deadline_ns(EXCHANGE_SEND_MS));
     if (!error)
-        error = receive(exchange, remote, sizeof(header), &header);
+        error = exchange_receive(exchange, remote, sizeof(header), &header);
     if (!error && header.type != WIRE_TAKEN)
         error = error_set(ERROR_INPUT, "%s answers %s to OFFER", remote->name,
                           wire_type_name(header.type));
@@ -291,13 +94,14 @@ static enum error send_request(struct exchange *exchange, struct remote *remote,
         header.step = remote->step;
     if (header.type == WIRE_PUSH)
         count = pack_gradient(exchange, remote, &header, parts);
-    return link_send(&remote->link, &header, parts, count, clock_deadline_ns(SEND_MS));
+    return link_send(&remote->link, &header, parts, count, clock_deadline_ns(EXCHANGE_SEND_MS));
 }
 
 static enum error take_grant(struct exchange *exchange, struct remote *remote)
 {
     struct index_range range;
-    enum error error = link_read(&remote->link, &range, sizeof(range), clock_deadline_ns(SEND_MS));
+    enum error error =
+        link_read(&remote->link, &range, sizeof(range), clock_deadline_ns(EXCHANGE_SEND_MS));
     if (!error)
         error = wire_ranges_read(&range, 1, &exchange->held);
     return error ? error : index_set_add(&exchange->granted, range);
@@ -316,7 +120,7 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
     remote->step = header->step;
     if (remote == exchange->remotes) {
         if (header->generation != exchange->generation) /* it took back all that it had granted */
-            lose_grants(exchange);
+            exchange_lose_grants(exchange);
         if (header->stock > 0)
             error = take_grant(exchange, remote);
         exchange->step = header->step;
@@ -328,7 +132,7 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
     for (size_t i = 0; !header->shared && i < remote->shard.piece_count && !error; i++) {
         const struct shard_piece *piece = &remote->shard.pieces[i];
         error = link_read(&remote->link, exchange->values + piece->offset,
-                          piece->count * sizeof(float), clock_deadline_ns(SEND_MS));
+                          piece->count * sizeof(float), clock_deadline_ns(EXCHANGE_SEND_MS));
     }
     return error;
 }
@@ -337,7 +141,7 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
 static enum error take_answer(struct exchange *exchange, struct remote *remote, bool *ret_stale)
 {
     struct wire_header header;
-    enum error error = receive(exchange, remote, UINT64_MAX, &header);
+    enum error error = exchange_receive(exchange, remote, UINT64_MAX, &header);
     if (error)
         return error;
     *ret_stale = header.type == WIRE_STALE;
@@ -366,11 +170,11 @@ static enum error ask(struct exchange *exchange, const struct wire_header *reque
             if (remote->answered)
                 continue;
             if (remote->link.descriptor < 0)
-                error = connect_to(exchange, remote);
+                error = exchange_connect(exchange, remote);
             if (error)
                 return error;
             error = send_request(exchange, remote, request);
-            if (error && !may_come_back(error))
+            if (error && !exchange_may_come_back(error))
                 return error;
             error = OK; /* a lost link is closed, and noticed below */
         }
@@ -380,13 +184,13 @@ static enum error ask(struct exchange *exchange, const struct wire_header *reque
             if (remote->answered || remote->link.descriptor < 0)
                 continue;
             error = take_answer(exchange, remote, &stale);
-            if (error && !may_come_back(error))
+            if (error && !exchange_may_come_back(error))
                 return error;
             remote->answered = !error;
             open -= !error;
             *ret_stale |= stale;
             if (error)
-                say_waiting(exchange, remote, link_reason(&remote->link));
+                exchange_say_waiting(exchange, remote, link_reason(&remote->link));
             error = OK;
         }
     }
@@ -476,7 +280,7 @@ enum error exchange_open(const struct exchange_options *options, struct exchange
     for (size_t i = 0; exchange->remotes && i < exchange->servers; i++)
         init_remote(exchange, i);
     enum error error =
-        exchange->remotes ? connect_to(exchange, &exchange->remotes[0]) : ERROR_MEMORY;
+        exchange->remotes ? exchange_connect(exchange, &exchange->remotes[0]) : ERROR_MEMORY;
     *ret_checkpoint = NULL;
     if (!error && !exchange->proposes)
         error = open_facts(exchange, ret_checkpoint);
@@ -492,6 +296,7 @@ void exchange_close(struct exchange *exchange)
 {
     if (!exchange)
         return;
+    rank_close(exchange->rank);
     for (size_t i = 0; exchange->remotes && i < exchange->servers; i++) {
         link_close(&exchange->remotes[i].link);
         shared_memory_release(&exchange->remotes[i].shared);
@@ -515,20 +320,23 @@ enum error exchange_propose(struct exchange *exchange, const struct checkpoint_f
         return OK;
     enum error error = checkpoint_print_facts(facts, 0, &bytes);
     while (!error && exchange->proposes) {
-        error = send_proposal(exchange, &bytes);
-        if (may_come_back(error)) /* and may have heard of it, from us or from another worker */
-            error = connect_to(exchange, zero);
+        error = exchange_send_proposal(exchange, &bytes);
+        if (exchange_may_come_back(
+                error)) /* and may have heard of it, from us or from another worker */
+            error = exchange_connect(exchange, zero);
     }
     buffer_release(&bytes);
     return error ? error : open_facts(exchange, ret_checkpoint);
 }
 
 enum error exchange_begin(struct exchange *exchange, const struct engine *engine,
-                          struct model *model)
+                          struct model *model, int64_t batches)
 {
     size_t parameters = model_parameters(model);
     exchange->engine = engine;
     exchange->model = model;
+    if (exchange->options.is_grouped)
+        return rank_open(exchange, batches, &exchange->rank);
     if (engine->device->kind == DEVICE_CPU) {
         exchange->values = model_values(model);
         exchange->gradient = model_gradient_values(model);
@@ -580,6 +388,8 @@ static enum error pass_on(struct exchange *exchange, struct feed *feed)
 
 enum error exchange_refill(struct exchange *exchange, struct feed *feed)
 {
+    if (exchange->rank)
+        return rank_refill(exchange->rank, feed);
     enum error error = pass_on(exchange, feed);
     while (!error && exchange->held.count == 0) {
         if (exchange->over)
@@ -594,6 +404,8 @@ enum error exchange_refill(struct exchange *exchange, struct feed *feed)
 bool exchange_take(struct exchange *exchange, int64_t batch)
 {
     struct index_range one = {batch, batch + 1};
+    if (exchange->rank)
+        return rank_take(exchange->rank, batch);
     return !index_set_remove(&exchange->asked, one) && index_set_has(&exchange->held, batch);
 }
 
@@ -620,8 +432,11 @@ enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, 
 {
     bool stale;
     struct index_range one = {batch, batch + 1};
+    *ret_again = false;
+    if (exchange->rank)
+        return rank_push(exchange->rank, rows);
     enum error error = rows > 0 ? take_gradient(exchange) : OK;
-    exchange->again = *ret_again = false;
+    exchange->again = false;
     if (!error)
         error = index_set_remove(&exchange->held, one);
     if (error)
@@ -633,7 +448,7 @@ enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, 
         error = ask(exchange, &request, 0, exchange->servers, &stale);
     exchange->done = exchange->again ? WIRE_NONE : batch;
     if (!error && stale) {
-        lose_grants(exchange);
+        exchange_lose_grants(exchange);
         exchange->done = WIRE_NONE;
         return pull(exchange, WIRE_NONE);
     }
@@ -648,7 +463,9 @@ enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, 
 
 enum error exchange_end_stream(struct exchange *exchange, int64_t end)
 {
-    lose_grants(exchange);
+    if (exchange->rank)
+        return rank_end_stream(exchange->rank, end);
+    exchange_lose_grants(exchange);
     index_set_clear(&exchange->asked);
     return pull(exchange, end);
 }

@@ -2,6 +2,7 @@
 /*
  * An exchange: a worker's side of a training with parameter servers. Server 0 grants batches; for
  * each the worker pushes its gradient to all servers and takes the new values from their answers.
+ * Or workers add up their gradients from GPU to GPU, and server 0 says who they are (rank.h).
  *
  * A server that is away is waited for, with a line in the log that names it. What was under way is
  * sent again when it is back; a batch counts once, whatever is repeated. When a server lost its
@@ -27,6 +28,7 @@ struct exchange_options {
     const struct cluster *cluster; /* borrowed; is not alone */
     bool round_robin;
     bool tcp_only;       /* no shared memory with servers of this machine */
+    bool is_grouped;     /* synchronous: gradients go from GPU to GPU (rank.h) */
     size_t aggregate;    /* synchronous: batches a step; 0: asynchronous */
     int64_t staleness;   /* asynchronous: how many steps old values may be; < 0: any */
     const char *logdir;  /* looked at while server 0 is away: the training may be over */
@@ -48,9 +50,10 @@ void exchange_close(struct exchange *exchange);
  * options differ. */
 enum error exchange_propose(struct exchange *exchange, const struct checkpoint_facts *facts,
                             struct checkpoint **ret_checkpoint) MUST_CHECK;
-/* Gives `model`, which is on `engine` (both borrowed), its values and step. */
+/* Gives `model`, which is on `engine` (both borrowed), its values and step. The stream has so many
+ * `batches` (INT64_MAX: no end; -1: only the sampler knows), which a group must know. */
 enum error exchange_begin(struct exchange *exchange, const struct engine *engine,
-                          struct model *model) MUST_CHECK;
+                          struct model *model, int64_t batches) MUST_CHECK;
 
 /* Sees to it that a batch is on its way: passes on what server 0 grants to `feed`, and waits for
  * some when there is none. ERROR_END: the training is over, and the model has its last values. */

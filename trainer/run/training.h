@@ -54,6 +54,7 @@ struct training_options {
     const struct cluster *cluster; /* what this process is; alone: it does all */
     int64_t staleness;             /* asynchronous: steps that values may be old; < 0: any */
     size_t aggregate;              /* synchronous training: batches a step; 0: asynchronous */
+    bool is_grouped;               /* synchronous: workers' GPUs exchange gradients by NCCL */
     bool tcp_only;                 /* no shared memory with servers of this machine */
     bool round_robin;              /* parameters on servers: a tensor each in turn, not by bytes */
     struct guard_options guard;    /* who may ask over HTTP; without a grammar */

@@ -14,6 +14,7 @@
 #include "common/hang.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "loader/feed/pull_plan.h"
 #include "loader/feed/stream_check.h"
 #include "loader/store/feature_range.h"
 #include "loader/store_apart.h"
@@ -93,6 +94,7 @@ enum error training_parts_join(struct training_parts *parts, const struct traini
                                         .round_robin = options->round_robin,
                                         .tcp_only = options->tcp_only,
                                         .aggregate = options->aggregate,
+                                        .is_grouped = options->is_grouped,
                                         .staleness = options->staleness,
                                         .logdir = options->logdir,
                                         .train_steps = options->train_steps,
@@ -374,16 +376,23 @@ static enum error propose(struct training_parts *parts)
     return error;
 }
 
-/* A worker keeps values; the optimizer's slots are the servers'. */
+/* A worker keeps values; the optimizer's slots are the servers', unless GPUs train together. */
 static enum error make_worker_model(struct training_parts *parts)
 {
     enum error error = propose(parts);
     if (error)
         return error;
     struct model_options model = parts->facts.model;
-    model.optimizer.kind = OPTIMIZER_SGD;
+    if (!parts->options->is_grouped)
+        model.optimizer.kind = OPTIMIZER_SGD;
     error = model_new(&model, parts->engine.kernel, &parts->model);
-    return error ? error : exchange_begin(parts->exchange, &parts->engine, parts->model);
+    if (error)
+        return error;
+    struct pull_plan plan;
+    const struct sampler_stream *stream = &parts->facts.position.stream;
+    pull_plan_init(&plan, stream, (size_t)parts->options->batch_rows, 0);
+    return exchange_begin(parts->exchange, &parts->engine, parts->model,
+                          pull_plan_batches(&plan, stream->epochs));
 }
 
 static enum error make_model(struct training_parts *parts)

@@ -45,6 +45,7 @@ enum error coordinator_open(const struct coordinator_options *options, struct he
         return ERROR_MEMORY;
     coordinator->options = *options;
     coordinator->held = held;
+    coordinator->last = options->train_steps;
     coordinator->pause_ns = -1;
     coordinator->bytes = (struct buffer)BUFFER_INIT(WIRE_FACTS_LIMIT);
     coordinator->remotes =
@@ -194,6 +195,8 @@ static enum error begin_generation(struct coordinator *coordinator)
         error = new_generation(&coordinator->generation);
     if (!error) {
         coordinator->stopped = false;
+        coordinator->last = coordinator->options.train_steps;
+        group_forget(coordinator);
         batch_ledger_release(&coordinator->ledger);
         error = batch_ledger_init(&coordinator->ledger, &coordinator->facts.done);
     }
@@ -227,6 +230,7 @@ enum error coordinator_lost(struct coordinator *coordinator, struct peer *peer)
         coordinator->proposer = NULL;
         coordinator->changed = true; /* another one is asked */
     }
+    group_lose(coordinator, peer);
     for (size_t i = 1; i < coordinator->options.servers; i++) {
         struct remote *remote = &coordinator->remotes[i];
         if (remote->peer != peer)
@@ -368,6 +372,8 @@ enum error coordinator_tick(struct coordinator *coordinator, struct peer *const 
     }
     if (!error)
         error = work_take_from_silent(coordinator, peers, count);
+    if (!error)
+        error = group_tick(coordinator, peers, count);
     if (!error)
         error = cut_tick(coordinator);
     if (!error && coordinator->phase == COORDINATOR_RUNNING &&

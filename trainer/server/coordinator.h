@@ -31,6 +31,7 @@ struct coordinator_options {
     size_t servers;
     bool round_robin;
     size_t aggregate; /* synchronous: batches a step; 0: asynchronous */
+    bool is_grouped;  /* synchronous, one server: workers' GPUs exchange gradients */
     const char *logdir;
     const char *init_from;             /* NULL: at random */
     const struct model_options *model; /* of this process' options: what is proposed must agree */
@@ -74,6 +75,13 @@ enum error coordinator_grant(struct coordinator *coordinator, struct peer *worke
  * next step in common. ERROR_NETWORK: not now. */
 enum error coordinator_stop(struct coordinator *coordinator,
                             const struct peer *evaluator) MUST_CHECK;
+/* JOIN, ID, BEAT or STATE of a worker whose GPU exchanges gradients (coordinator_group.c): it is
+ * answered, or waits. ERROR_INPUT: it is refused. */
+enum error coordinator_group(struct coordinator *coordinator, struct peer *worker) MUST_CHECK;
+/* How large the payload of such a frame may be. */
+uint64_t coordinator_group_limit(const struct coordinator *coordinator, enum wire_type type);
+/* The step that the training has made, of which this server may hold an earlier one. */
+int64_t coordinator_made_step(const struct coordinator *coordinator);
 /* A peer is lost: what it held is free again. */
 enum error coordinator_lost(struct coordinator *coordinator, struct peer *peer) MUST_CHECK;
 

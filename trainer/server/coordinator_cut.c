@@ -157,7 +157,8 @@ static enum error save_cut(struct coordinator *coordinator)
     float *state = cut->state;
     enum error error = index_set_copy(&coordinator->facts.done, &cut->batches);
     cut->state = NULL;
-    coordinator->facts.position.ended = batch_ledger_is_finished(&coordinator->ledger);
+    coordinator->facts.position.ended = batch_ledger_is_finished(&coordinator->ledger) ||
+                                        coordinator->last < coordinator->options.train_steps;
     if (error) {
         free(state);
         return error;
@@ -178,6 +179,30 @@ enum error cut_take_copied(struct coordinator *coordinator)
         return OK;
     cut->phase = CUT_COPYING;
     return cut->copies == 0 ? save_cut(coordinator) : OK;
+}
+
+enum error cut_take_state(struct coordinator *coordinator, const float *state, int64_t step,
+                          const struct index_set *applied)
+{
+    size_t count = coordinator->layout.state;
+    struct cut *cut = &coordinator->cut;
+    struct batch_ledger *ledger = &coordinator->ledger;
+    enum error error =
+        held_shard_begin(coordinator->held, coordinator->generation, state, step, applied);
+    batch_ledger_release(ledger);
+    if (!error)
+        error = batch_ledger_init(ledger, applied);
+    if (!error && coordinator->held->end < INT64_MAX)
+        error = batch_ledger_end(ledger, coordinator->held->end);
+    if (!error)
+        error = index_set_copy(&cut->batches, applied);
+    if (!error && !(cut->state = array_new(count, sizeof(float), "a checkpoint's state")))
+        error = ERROR_MEMORY;
+    if (error)
+        return error;
+    memcpy(cut->state, state, count * sizeof(float));
+    cut->step = step;
+    return save_cut(coordinator);
 }
 
 /* This server's own part, as soon as it has applied what others have. */
@@ -246,12 +271,19 @@ bool cut_is_saved(const struct coordinator *coordinator)
     return is_told && logdir_newest_step(coordinator->logdir) == coordinator_step(coordinator);
 }
 
+/* GPUs that train together have made steps since this server had their state: it is on its way. */
+static bool awaits_state(const struct coordinator *coordinator)
+{
+    return coordinator->group.phase == GROUP_TRAINS && coordinator->cut_wanted &&
+           coordinator->group.made > coordinator_step(coordinator);
+}
+
 bool coordinator_is_saved(const struct coordinator *coordinator)
 {
     return !saver_is_busy(coordinator->saver) &&
            (coordinator->phase != COORDINATOR_RUNNING ||
             !coordinator_has_all_servers(coordinator) ||
-            (coordinator->cut.phase == CUT_NONE &&
+            (!awaits_state(coordinator) && coordinator->cut.phase == CUT_NONE &&
              (cut_is_saved(coordinator) || coordinator_step(coordinator) == 0)));
 }
 
@@ -268,8 +300,9 @@ void coordinator_save_last(struct coordinator *coordinator)
 static bool is_cut_due(const struct coordinator *coordinator)
 {
     int64_t now_ns = clock_now_ns();
-    if (coordinator->phase != COORDINATOR_RUNNING || coordinator->cut.phase != CUT_NONE ||
-        coordinator->initial || saver_is_busy(coordinator->saver) || cut_is_saved(coordinator) ||
+    if (coordinator->options.is_grouped || coordinator->phase != COORDINATOR_RUNNING ||
+        coordinator->cut.phase != CUT_NONE || coordinator->initial ||
+        saver_is_busy(coordinator->saver) || cut_is_saved(coordinator) ||
         now_ns < coordinator->not_before_ns || !coordinator_has_all_servers(coordinator))
         return false;
     return coordinator->cut_wanted || coordinator_is_finished(coordinator) ||

@@ -51,7 +51,7 @@ bool coordinator_has_all_servers(const struct coordinator *coordinator)
 
 bool coordinator_is_finished(const struct coordinator *coordinator)
 {
-    return (coordinator_step(coordinator) >= coordinator->options.train_steps ||
+    return (coordinator_step(coordinator) >= coordinator->last ||
             batch_ledger_is_finished(&coordinator->ledger)) &&
            index_set_within(&coordinator->held->applied, &coordinator->ledger.done);
 }

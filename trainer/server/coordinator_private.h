@@ -38,6 +38,23 @@ struct remote {
     int64_t claim_ns, claimed_ns; /* another one is this server, too: since, and latest; 0: none */
 };
 
+enum group_phase { GROUP_NONE, GROUP_NAMING, GROUP_TRAINS };
+
+/* Of workers whose GPUs make steps together (coordinator_group.c). */
+struct group {
+    enum group_phase phase;
+    int64_t number; /* of the latest; 0: there was none */
+    size_t ranks;
+    int64_t step, made; /* that it began with, and that the foremost member has made */
+    size_t source;      /* the rank that has the values of `step` */
+    bool sends_state;   /* they are this server's */
+    bool is_finished;   /* rank 0 has made the last step */
+    char id[128];
+    int64_t gather_ns; /* when to begin with those who have come; 0: nobody has */
+    int64_t begun_ns, moved_ns;
+    int stalls; /* groups in a row in which nobody got on */
+};
+
 struct coordinator {
     struct coordinator_options options;
     struct held_shard *held; /* borrowed */
@@ -67,7 +84,9 @@ struct coordinator {
     bool cut_wanted;
     bool leaving; /* the program is to stop: behind the next cut nothing is applied */
     bool stopped; /* this generation ends early */
-    bool anew;    /* a generation is to begin once all servers are there */
+    int64_t last; /* the step that it ends with */
+    struct group group;
+    bool anew; /* a generation is to begin once all servers are there */
 
     char waits_for[PEER_NAME_BYTES + 40]; /* whom the training waits for; "": nobody */
     int64_t wait_ns;                      /* when to say so */
@@ -120,6 +139,21 @@ enum error cut_tick(struct coordinator *coordinator) MUST_CHECK;
 enum error cut_save_initial(struct coordinator *coordinator) MUST_CHECK;
 /* Is the state of now the newest checkpoint's? */
 bool cut_is_saved(const struct coordinator *coordinator);
+
+/* A worker's state after `step`, by which time all of `applied` was learnt from, is this server's,
+ * and is saved. The saver is not busy. */
+enum error cut_take_state(struct coordinator *coordinator, const float *state, int64_t step,
+                          const struct index_set *applied) MUST_CHECK;
+
+/* ---- coordinator_group.c ------------------------------------------------ */
+
+/* A generation begins: there is no group. */
+void group_forget(struct coordinator *coordinator);
+/* A peer's connection is lost. */
+void group_lose(struct coordinator *coordinator, const struct peer *peer);
+/* Groups that begin and end. */
+enum error group_tick(struct coordinator *coordinator, struct peer *const peers[],
+                      size_t count) MUST_CHECK;
 
 /* ---- coordinator_work.c ------------------------------------------------- */
 

@@ -211,8 +211,13 @@ enum error coordinator_stop(struct coordinator *coordinator, const struct peer *
     size_t aggregate = coordinator->options.aggregate;
     if (coordinator->phase == COORDINATOR_OVER)
         return OK;
-    if (coordinator->phase != COORDINATOR_RUNNING)
+    if (coordinator->phase != COORDINATOR_RUNNING ||
+        (coordinator->options.is_grouped && coordinator_made_step(coordinator) == 0))
         return error_set(ERROR_NETWORK, "there is nothing to stop yet");
+    if (coordinator->options.is_grouped) { /* with the step at which they hear of it */
+        coordinator->stopped = true;
+        return OK;
+    }
     int64_t end =
         aggregate > 0 ? held_shard_next(coordinator->held, aggregate - 1) + 1 : ledger->next;
     if (coordinator->stopped || end == 0) /* the stream ends with this step anyway */

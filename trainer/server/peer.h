@@ -51,9 +51,14 @@ struct peer {
     bool waits;       /* its whole frame could not be answered yet */
     bool ending;      /* to be closed when all is sent */
     struct batch_holder holder;
-    int64_t pushes;   /* gradients of it that were taken */
-    size_t rank;      /* synchronous: which batch of a step it had last */
-    int64_t asked_ns; /* when its latest frame came */
+    int64_t pushes; /* gradients of it that were taken */
+    size_t rank;    /* synchronous: which batch of a step it had last, or its rank in `group` */
+    int64_t group;  /* that it is, or was, a member of; 0: none */
+    bool is_placed; /* it was told so */
+    bool hangs;     /* in the group it has given its part of a step that is not made */
+    int64_t made;   /* the latest step that it has made there */
+    size_t member_order; /* among those of one index */
+    int64_t asked_ns;    /* when its latest frame came */
 };
 
 /* Takes the descriptor, which does not block; `address` is who it is so far. */

@@ -91,7 +91,16 @@ static uint64_t limit(void *context, const struct peer *peer, enum wire_type typ
         return server_shard_bytes(server) + RUNS_LIMIT * sizeof(struct run);
     if (type == WIRE_OFFER)
         return sizeof(struct shared_memory_offer);
+    if (type == WIRE_ID || type == WIRE_STATE)
+        return server->coordinator ? coordinator_group_limit(server->coordinator, type) : 0;
     return type == WIRE_PROPOSAL && server->coordinator ? WIRE_FACTS_LIMIT : 0;
+}
+
+/* Of a worker whose GPU exchanges gradients with those of others. */
+static bool is_of_group(const struct server *server, enum wire_type type)
+{
+    return server->options->coordinator.is_grouped && server->coordinator &&
+           (type == WIRE_JOIN || type == WIRE_ID || type == WIRE_BEAT || type == WIRE_STATE);
 }
 
 /* Answers a whole frame, or has it wait. An error is the peer's: it is refused. */
@@ -106,7 +115,10 @@ static enum error handle(struct server *server, struct peer *peer)
         return coordinator_answer(server->coordinator, peer);
     if (peer->kind == PEER_WORKER && type == WIRE_PROPOSAL && server->coordinator)
         return coordinator_propose(server->coordinator, peer);
-    if (peer->kind == PEER_WORKER && (type == WIRE_PULL || type == WIRE_PUSH || type == WIRE_SKIP))
+    if (peer->kind == PEER_WORKER && is_of_group(server, type))
+        return coordinator_group(server->coordinator, peer);
+    if (peer->kind == PEER_WORKER && !server->options->coordinator.is_grouped &&
+        (type == WIRE_PULL || type == WIRE_PUSH || type == WIRE_SKIP))
         return server_serve(server, peer);
     if (peer->kind == PEER_WORKER && type == WIRE_OFFER)
         return server_take_offer(server, peer);

@@ -82,7 +82,8 @@ void server_publish(struct server *server)
     status->phase = phase;
     snprintf(status->waits_for, sizeof(status->waits_for), "%s", waits_for(server));
     status->generation = server->held.generation;
-    status->step = server->held.parameters.step;
+    status->step = server->coordinator ? coordinator_made_step(server->coordinator)
+                                       : server->held.parameters.step;
     status->train_steps = server->coordinator ? options->train_steps : -1;
     status->pause_ns = server->coordinator ? coordinator_pause_ns(server->coordinator) : -1;
     status->saved_step = server->coordinator ? coordinator_saved_step(server->coordinator) : -1;

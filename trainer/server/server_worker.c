@@ -285,6 +285,11 @@ enum error server_take_offer(const struct server *server, struct peer *worker)
 
 /* ---- the first words ---------------------------------------------------- */
 
+static const char *exchange_name(bool is_grouped)
+{
+    return is_grouped ? "nccl" : "servers";
+}
+
 static const char *strategy_name(bool round_robin)
 {
     return round_robin ? "round_robin" : "bytes";
@@ -311,6 +316,9 @@ static enum error check_options(const struct server *server, const struct hello 
                          "its --staleness is %" PRId64 ", this server's %" PRId64
                          " (-1: none is given): %s",
                          hello->staleness, staleness, same);
+    if (hello->is_grouped != ours->is_grouped)
+        return error_set(ERROR_CONFLICT, "its --exchange is %s, this server's %s: %s",
+                         exchange_name(hello->is_grouped), exchange_name(ours->is_grouped), same);
     if (hello->round_robin != ours->round_robin)
         return error_set(ERROR_CONFLICT, "its --ps-strategy is %s, this server's %s: %s",
                          strategy_name(hello->round_robin), strategy_name(ours->round_robin), same);

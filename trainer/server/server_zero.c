@@ -147,6 +147,7 @@ static enum error say_hello(struct server *server, struct peer *zero)
                           .aggregate = (int64_t)server->held.aggregate,
                           .staleness = server->options->staleness,
                           .train_steps = server->options->coordinator.train_steps,
+                          .is_grouped = server->options->coordinator.is_grouped,
                           .round_robin = server->options->coordinator.round_robin,
                           .generation = server->held.generation};
     struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);

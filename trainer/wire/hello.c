@@ -20,10 +20,11 @@ enum error hello_print(const struct hello *hello, struct buffer *out)
     buffer_print(out,
                  "{\"role\":\"%s\",\"index\":%" PRId64 ",\"server\":%" PRId64
                  ",\"servers\":%" PRId64 ",\"aggregate\":%" PRId64 ",\"staleness\":%" PRId64
-                 ",\"train_steps\":%" PRId64 ",\"round_robin\":%d,\"generation\":\"%" PRIx64
-                 "\",\"token\":",
+                 ",\"train_steps\":%" PRId64
+                 ",\"grouped\":%d,\"round_robin\":%d,\"generation\":\"%" PRIx64 "\",\"token\":",
                  hello->role, hello->index, hello->server, hello->servers, hello->aggregate,
-                 hello->staleness, hello->train_steps, hello->round_robin, hello->generation);
+                 hello->staleness, hello->train_steps, hello->is_grouped, hello->round_robin,
+                 hello->generation);
     json_add_string(out, password());
     return buffer_add_text(out, "}");
 }
@@ -51,17 +52,22 @@ static enum error check_password(const char *theirs)
 static enum error read_members(const cJSON *json, struct hello *hello)
 {
     const char *role = "", *generation = "", *token = "";
-    int64_t round_robin = 0;
+    int64_t round_robin = 0, grouped = 0;
     const struct {
         const char *name;
         int64_t *value;
-    } integers[] = {{"index", &hello->index},         {"server", &hello->server},
-                    {"servers", &hello->servers},     {"aggregate", &hello->aggregate},
-                    {"staleness", &hello->staleness}, {"train_steps", &hello->train_steps},
+    } integers[] = {{"index", &hello->index},
+                    {"server", &hello->server},
+                    {"servers", &hello->servers},
+                    {"aggregate", &hello->aggregate},
+                    {"staleness", &hello->staleness},
+                    {"train_steps", &hello->train_steps},
+                    {"grouped", &grouped},
                     {"round_robin", &round_robin}};
     enum error error = json_get_text(json, "role", "HELLO", &role);
     for (size_t i = 0; i < sizeof(integers) / sizeof(*integers) && !error; i++)
         error = json_get_integer(json, integers[i].name, "HELLO", integers[i].value);
+    hello->is_grouped = grouped != 0;
     hello->round_robin = round_robin != 0;
     if (!error)
         error = json_get_text(json, "generation", "HELLO", &generation);

@@ -24,6 +24,7 @@ struct hello {
     int64_t aggregate;           /* synchronous: batches a step; 0: asynchronous */
     int64_t staleness;           /* asynchronous: how many steps old values may be; -1: any */
     int64_t train_steps;         /* 0: the caller knows of no end, as an evaluator */
+    bool is_grouped;             /* workers' GPUs exchange gradients (--exchange nccl) */
     bool round_robin;            /* how parameters are spread over servers (shard.h) */
     uint64_t generation;         /* a ps: of the shard that it holds; 0: none */
 };

@@ -7,15 +7,22 @@
 #include <xxhash.h>
 
 static const char *const names[WIRE_TYPES] = {
-    [WIRE_HELLO] = "HELLO",       [WIRE_WELCOME] = "WELCOME",   [WIRE_FACTS] = "FACTS",
-    [WIRE_PROPOSE] = "PROPOSE",   [WIRE_PROPOSAL] = "PROPOSAL", [WIRE_PULL] = "PULL",
-    [WIRE_PUSH] = "PUSH",         [WIRE_SKIP] = "SKIP",         [WIRE_VALUES] = "VALUES",
-    [WIRE_STALE] = "STALE",       [WIRE_REFUSED] = "REFUSED",   [WIRE_RESTORE] = "RESTORE",
-    [WIRE_RESTORED] = "RESTORED", [WIRE_FREEZE] = "FREEZE",     [WIRE_FROZEN] = "FROZEN",
-    [WIRE_UNION] = "UNION",       [WIRE_COPIED] = "COPIED",     [WIRE_COPY] = "COPY",
-    [WIRE_THAW] = "THAW",         [WIRE_END] = "END",           [WIRE_STORED] = "STORED",
-    [WIRE_OFFER] = "OFFER",       [WIRE_TAKEN] = "TAKEN",       [WIRE_AGAIN] = "AGAIN",
-    [WIRE_STOP] = "STOP",
+    [WIRE_HELLO] = "HELLO",       [WIRE_WELCOME] = "WELCOME",
+    [WIRE_FACTS] = "FACTS",       [WIRE_PROPOSE] = "PROPOSE",
+    [WIRE_PROPOSAL] = "PROPOSAL", [WIRE_PULL] = "PULL",
+    [WIRE_PUSH] = "PUSH",         [WIRE_SKIP] = "SKIP",
+    [WIRE_VALUES] = "VALUES",     [WIRE_STALE] = "STALE",
+    [WIRE_REFUSED] = "REFUSED",   [WIRE_RESTORE] = "RESTORE",
+    [WIRE_RESTORED] = "RESTORED", [WIRE_FREEZE] = "FREEZE",
+    [WIRE_FROZEN] = "FROZEN",     [WIRE_UNION] = "UNION",
+    [WIRE_COPIED] = "COPIED",     [WIRE_COPY] = "COPY",
+    [WIRE_THAW] = "THAW",         [WIRE_END] = "END",
+    [WIRE_STORED] = "STORED",     [WIRE_OFFER] = "OFFER",
+    [WIRE_TAKEN] = "TAKEN",       [WIRE_AGAIN] = "AGAIN",
+    [WIRE_STOP] = "STOP",         [WIRE_JOIN] = "JOIN",
+    [WIRE_GROUP] = "GROUP",       [WIRE_ID] = "ID",
+    [WIRE_BEAT] = "BEAT",         [WIRE_NEWS] = "NEWS",
+    [WIRE_STATE] = "STATE",
 };
 
 const char *wire_type_name(enum wire_type type)

@@ -16,6 +16,16 @@
  * Synchronous: STORED answers PUSH and SKIP of servers other than 0, and a PULL says which step it
  * wants the values of.
  *
+ * Workers whose GPUs exchange gradients (--exchange nccl) say to server 0 instead:
+ *
+ *   JOIN      has the values of `step`, or none;  GROUP: its place (group.h), once there is one
+ *             the stream has no batch `done`
+ *   ID        rank 0's, of the group `batch`      NEWS
+ *   BEAT      is in the group `batch`, has made   NEWS: the group of now, 0 if it is over; `detail`
+ *             `step` (`over` 1: its last), and      1: rank 0 is to send its state; `over` 1: the
+ *             `stock` more are under way            training is
+ *   STATE     of rank 0, after `step`             NEWS
+ *
  *   server to server 0                            server 0 to server
  *   HELLO     {"role":"ps","index",...}           RESTORE  a state to begin with; it says RESTORED
  *                                                 FREEZE   it says FROZEN, with what it applied
@@ -71,9 +81,15 @@ enum wire_type {
     WIRE_OFFER,
     WIRE_TAKEN,
     WIRE_AGAIN,
-    WIRE_STOP
+    WIRE_STOP,
+    WIRE_JOIN,
+    WIRE_GROUP,
+    WIRE_ID,
+    WIRE_BEAT,
+    WIRE_NEWS,
+    WIRE_STATE
 };
-#define WIRE_TYPES (WIRE_STOP + 1)
+#define WIRE_TYPES (WIRE_STATE + 1)
 
 #define WIRE_PARTS_LIMIT 72 /* of one frame: runs or pieces of a shard, and what is before them */
 #define WIRE_NONE (-1)      /* no batch */

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* A worker's connections to parameter servers: the first words, and waiting for who is away. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+#include "trainer/checkpoint/logdir.h"
+#include "trainer/exchange/exchange_private.h"
+#include "trainer/wire/hello.h"
+
+#define CONNECT_MS 5000 /* for one try */
+#define AGAIN_MS 200    /* between two */
+#define SAY_MS 5000     /* between lines in the log about one wait */
+#define START_MS 5000   /* between the starts of processes that are started together */
+
+void exchange_say_waiting(struct exchange *exchange, const struct remote *remote, const char *why)
+{
+    if (exchange->waits_for != remote->name)
+        log_warning("waiting for %s: %s", remote->name, why);
+    exchange->waits_for = remote->name;
+}
+
+static void say_there(struct exchange *exchange, const struct remote *remote)
+{
+    if (exchange->waits_for == remote->name) {
+        log_info("%s answers again", remote->name);
+        exchange->waits_for = NULL;
+    }
+}
+
+enum error exchange_receive(struct exchange *exchange, struct remote *remote, uint64_t most_bytes,
+                            struct wire_header *ret_header)
+{
+    enum error error;
+    while ((error = link_await(&remote->link, clock_deadline_ns(SAY_MS))) == ERROR_TIMEOUT)
+        exchange_say_waiting(exchange, remote, "it is connected, and has not answered for 5 s");
+    if (!error)
+        error = link_receive(&remote->link, most_bytes, ret_header,
+                             clock_deadline_ns(EXCHANGE_SEND_MS));
+    if (!error)
+        say_there(exchange, remote);
+    return error;
+}
+
+static enum error say_hello(struct exchange *exchange, struct remote *remote)
+{
+    const struct cluster *cluster = exchange->options.cluster;
+    struct hello hello = {.index = cluster->index,
+                          .server = remote - exchange->remotes,
+                          .servers = (int64_t)exchange->servers,
+                          .aggregate = (int64_t)exchange->options.aggregate,
+                          .staleness = exchange->options.staleness,
+                          .train_steps = exchange->options.train_steps,
+                          .is_grouped = exchange->options.is_grouped,
+                          .round_robin = exchange->options.round_robin};
+    struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
+    struct wire_header header = {.type = WIRE_HELLO};
+    snprintf(hello.role, sizeof(hello.role), "%s", cluster_role_name(cluster, cluster->role));
+    enum error error = hello_print(&hello, &text);
+    struct iovec part = {.iov_base = text.data, .iov_len = text.length};
+    if (!error)
+        error = link_send(&remote->link, &header, &part, 1, clock_deadline_ns(EXCHANGE_SEND_MS));
+    buffer_release(&text);
+    return error;
+}
+
+/* WELCOME, FACTS or PROPOSE. */
+static enum error take_greeting(struct exchange *exchange, struct remote *remote)
+{
+    struct wire_header header = {.type = 0};
+    enum error error = exchange_receive(exchange, remote, WIRE_FACTS_LIMIT, &header);
+    if (error)
+        return error;
+    exchange->proposes = header.type == WIRE_PROPOSE;
+    if (header.type != WIRE_FACTS)
+        return OK;
+    buffer_clear(&exchange->facts);
+    error = buffer_reserve(&exchange->facts, header.bytes);
+    if (!error)
+        error = link_read(&remote->link, exchange->facts.data, header.bytes,
+                          clock_deadline_ns(EXCHANGE_SEND_MS));
+    if (!error)
+        exchange->facts.length = header.bytes;
+    return error;
+}
+
+enum error exchange_send_proposal(struct exchange *exchange, const struct buffer *facts)
+{
+    struct remote *zero = &exchange->remotes[0];
+    struct wire_header header = {.type = WIRE_PROPOSAL};
+    struct iovec part = {.iov_base = facts->data, .iov_len = facts->length};
+    enum error error =
+        link_send(&zero->link, &header, &part, 1, clock_deadline_ns(EXCHANGE_SEND_MS));
+    return error ? error : take_greeting(exchange, zero);
+}
+
+/* A server 0 that was started anew before it had saved anything asks what is trained once more. */
+static enum error connect_once(struct exchange *exchange, struct remote *remote)
+{
+    shared_memory_release(&remote->shared);
+    remote->offered = false;
+    enum error error = link_open(&remote->link, clock_deadline_ns(CONNECT_MS));
+    if (!error)
+        error = say_hello(exchange, remote);
+    if (!error)
+        error = take_greeting(exchange, remote);
+    if (!error && exchange->proposes && exchange->facts.length > 0)
+        error = exchange_send_proposal(exchange, &exchange->facts);
+    return error;
+}
+
+void exchange_lose_grants(struct exchange *exchange)
+{
+    index_set_clear(&exchange->held);
+    index_set_clear(&exchange->granted);
+}
+
+bool exchange_may_come_back(enum error error)
+{
+    return error == ERROR_NETWORK || error == ERROR_TIMEOUT;
+}
+
+/* Server 0 goes on from a training whose stream had ended, if it is started anew: until it has been
+ * met it may just be starting. */
+static bool is_trained(struct exchange *exchange, int64_t away_ms)
+{
+    bool has_left = exchange->facts.length > 0 || away_ms > START_MS;
+    return logdir_is_trained(exchange->options.logdir, exchange->options.train_steps, has_left,
+                             &exchange->seen);
+}
+
+enum error exchange_connect(struct exchange *exchange, struct remote *remote)
+{
+    for (;;) {
+        enum error error = connect_once(exchange, remote);
+        if (!error)
+            say_there(exchange, remote);
+        if (!error && remote == exchange->remotes)
+            exchange_lose_grants(exchange);
+        if (!exchange_may_come_back(error)) {
+            exchange->away_ns = 0;
+            return error;
+        }
+        if (exchange->away_ns == 0)
+            exchange->away_ns = clock_now_ns();
+        int64_t away_ms = (clock_now_ns() - exchange->away_ns) / 1000000;
+        if (exchange->options.patience_ms >= 0 && away_ms > exchange->options.patience_ms)
+            return error_prefix(error, "no answer for %" PRId64 " s: ", away_ms / 1000);
+        exchange_say_waiting(exchange, remote, link_reason(&remote->link));
+        if (is_trained(exchange, away_ms))
+            return error_set(ERROR_END, "the training is over: %s has its last step",
+                             exchange->options.logdir);
+        if (stop_wait(clock_deadline_ns(AGAIN_MS)))
+            return error_set(ERROR_CANCELLED, "stopped while waiting for %s", remote->name);
+    }
+}
