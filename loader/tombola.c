@@ -331,12 +331,6 @@ static enum error follow_stream(const struct tombola_feed *feed, struct caller_q
     return OK;
 }
 
-static bool is_not_yet(enum error error)
-{
-    const char *kind = error == ERROR_TIMEOUT ? error_kind() : NULL;
-    return kind && strcmp(kind, RING_NOT_YET) == 0;
-}
-
 int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_ms,
                       const struct tombola_batch **ret_batch)
 {
@@ -353,7 +347,7 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_m
         error = feed_next_within(feed->feed, feed->next.queue, timeout_ms, &batch);
     leave(feed, gpu);
     if (error)
-        return is_not_yet(error) ? (int)TOMBOLA_NOT_YET : (int)error;
+        return feed_is_not_yet(error) ? (int)TOMBOLA_NOT_YET : (int)error;
     pthread_mutex_lock(&feed->lock);
     feed->out++;
     pthread_mutex_unlock(&feed->lock);

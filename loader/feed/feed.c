@@ -408,6 +408,12 @@ enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64
     return OK;
 }
 
+bool feed_is_not_yet(enum error error)
+{
+    const char *kind = error == ERROR_TIMEOUT ? error_kind() : NULL;
+    return kind && strcmp(kind, RING_NOT_YET) == 0;
+}
+
 void feed_interrupt(struct feed *feed)
 {
     ring_interrupt(feed->ring);

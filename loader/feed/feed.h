@@ -146,6 +146,9 @@ static inline enum error feed_next(struct feed *feed, struct device_queue *queue
 {
     return feed_next_within(feed, queue, -1, ret_batch);
 }
+/* Of an error of feed_next_within(), still this thread's: was only the time over? Any other
+ * ERROR_TIMEOUT is a failure of the sampler or the store. */
+bool feed_is_not_yet(enum error error);
 /* From any thread: a feed_next() that waits, or else the next one that would have to, ends with
  * ERROR_CANCELLED; the one after it goes on where it was. */
 void feed_interrupt(struct feed *feed);

@@ -23,9 +23,10 @@ ANSWER_MS = 20  # then a cluster, which asks for 32 batches at a time, needs a t
 @pytest.fixture
 def paced(sampler, store, library):
     """A sampler of the demo data with seed 7 that answers slowly: where a cluster trains while something else is waited for, it
-    need not take all processors. `prompt()`: another one of the same order, for who need not wait."""
+    need not take all processors. `again()`: another one of the same order; `prompt()`: one for who need not wait."""
     slow = preloaded(library(Path(__file__).resolve().with_name("slow_answers.c"))) | {"SLOW_ANSWERS_MS": str(ANSWER_MS)}
     served = sampler("--store", store, "--seed", 7, env=slow)
+    served.again = lambda: sampler("--store", store, "--seed", 7, env=slow)
     served.prompt = lambda: sampler("--store", store, "--seed", 7)
     return served
 

@@ -151,6 +151,22 @@ def test_a_stream_that_ends_before_the_last_step(start, sampler, store, tmp_path
     assert late.wait() == 0 and "the training is over" in late.stderr
 
 
+def test_a_worker_whose_sampler_is_away_leaves_with_the_others(start, paced, store, tmp_path):  # noqa: F811
+    """It would wait for it for ever, and the others take over what it holds."""
+    steps = 20 * STEPS
+    trained = Cluster(start, paced, store, tmp_path / "run", train_steps=steps, patience=10**9, **ADDITIVE)
+    other = paced.again()
+    for index in range(2):
+        trained.start_server(index).wait_for_log("listens")
+    alone = trained.start_worker(1, sampler=other.url)
+    wait_for(lambda: status(trained.servers[0])["global_step"] > 10, "it does not train")
+    other.kill()
+    alone.wait_for_log("trying again")
+    trained.start_worker(0)
+    trained.wait()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, steps)
+
+
 # ---- one process and many -------------------------------------------------------------------------
 
 

@@ -391,14 +391,17 @@ enum error exchange_refill(struct exchange *exchange, struct feed *feed)
     if (exchange->rank)
         return rank_refill(exchange->rank, feed);
     enum error error = pass_on(exchange, feed);
-    while (!error && exchange->held.count == 0) {
-        if (exchange->over)
-            return error_set(ERROR_END, "the training is over");
+    while (!error && !exchange->over && exchange->held.count == 0) {
         error = pull(exchange, WIRE_NONE);
         if (!error)
             error = pass_on(exchange, feed);
     }
-    return error;
+    return error || !exchange->over ? error : error_set(ERROR_END, "the training is over");
+}
+
+enum error exchange_look(struct exchange *exchange)
+{
+    return exchange->rank ? OK : pull(exchange, WIRE_NONE);
 }
 
 bool exchange_take(struct exchange *exchange, int64_t batch)

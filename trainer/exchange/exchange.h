@@ -58,6 +58,9 @@ enum error exchange_begin(struct exchange *exchange, const struct engine *engine
 /* Sees to it that a batch is on its way: passes on what server 0 grants to `feed`, and waits for
  * some when there is none. ERROR_END: the training is over, and the model has its last values. */
 enum error exchange_refill(struct exchange *exchange, struct feed *feed) MUST_CHECK;
+/* The feed has brought nothing for a while: the others may be through. exchange_refill() says so
+ * then; it may be called with batches that are granted and not pushed. */
+enum error exchange_look(struct exchange *exchange) MUST_CHECK;
 /* The feed brought `batch`: is it this worker's? Else it is put back unused. */
 bool exchange_take(struct exchange *exchange, int64_t batch);
 /* Pushes the model's gradient of `batch` (`rows` 0: there is none), and takes the new values.

@@ -19,6 +19,9 @@
 #include "trainer/run/training_private.h"
 
 #define FOLDER_LIMIT_BYTES 8192
+/* A worker without a batch asks so often whether the others are through: seldom enough for them to
+ * take over what it holds meanwhile, when it has said nothing for 5 s. */
+#define LOOK_MS 10000
 
 /* Does this process show the parameters, of which all workers have the same? */
 static bool shows_parameters(const struct training *training)
@@ -145,18 +148,28 @@ static enum error end_stream(struct training *training)
     return error ? error : training_parts_open_feed(parts);
 }
 
-/* One batch from the feed to the model and back. */
+static enum error next_batch(struct training *training, const struct feed_batch **ret_batch)
+{
+    struct training_parts *parts = &training->parts;
+    int64_t within_ms = parts->exchange ? LOOK_MS : -1;
+    report_wait_begin(training->report);
+    enum error error = feed_next_within(parts->feed, parts->engine.queue, within_ms, ret_batch);
+    report_wait_end(training->report);
+    return error;
+}
+
+/* One batch from the feed to the model and back. A worker may be left without one. */
 static enum error train_batch(struct training *training)
 {
     struct training_parts *parts = &training->parts;
     const struct feed_batch *batch = NULL;
     struct model_score score;
     int64_t before = training_step(training);
-    report_wait_begin(training->report);
-    enum error error = feed_next(parts->feed, parts->engine.queue, &batch);
-    report_wait_end(training->report);
+    enum error error = next_batch(training, &batch);
     if (error == ERROR_END && parts->exchange)
         return end_stream(training);
+    if (parts->exchange && feed_is_not_yet(error))
+        return exchange_look(parts->exchange);
     if (error)
         return error;
     int64_t rows = (int64_t)batch->rows, index = batch->index; /* the batch ends with feed_put() */
