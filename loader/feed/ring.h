@@ -89,8 +89,8 @@ void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence);
 /* READY -> COPYING. Waits for the next number that nobody copies yet and for a target; at or beyond
  * the end, returns the end's error with its message. */
 enum error ring_take_ready(struct ring *ring, struct slot **ret_slot) MUST_CHECK;
-/* The same for the batch behind that of `slot`, which is COPYING, but without a wait: NULL unless it
- * is READY, there is a target for it, and its memory lies right behind that of `slot`. */
+/* The same for the batch behind that of `slot`, which is COPYING, but without a wait: NULL unless
+ * it is READY, there is a target for it, and its memory lies right behind that of `slot`. */
 struct slot *ring_take_adjacent(struct ring *ring, const struct slot *slot);
 /* COPYING -> COPIED. */
 void ring_copied(struct ring *ring, struct slot *slot);

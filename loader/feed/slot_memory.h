@@ -2,10 +2,10 @@
 /*
  * The memory of a ring's slots, all allocated at once: one piece of host memory (page-locked at
  * once, in huge pages), where the rows of each slot lie behind those of the slot before, and so do
- * its ids and labels; and targets in device memory, where a slot's batch is handed out from. On a GPU each slot has a target of its own. On a
- * CPU there may be fewer, which go from slot to slot: the one that was used last comes first, so
- * that floats, four times the bytes that they are made of, stay in the processor's cache while many
- * batches wait as bytes.
+ * its ids and labels; and targets in device memory, where a slot's batch is handed out from. On a
+ * GPU each slot has a target of its own. On a CPU there may be fewer, which go from slot to slot:
+ * the one that was used last comes first, so that floats, four times the bytes that they are made
+ * of, stay in the processor's cache while many batches wait as bytes.
  *
  * Threads: the ring's lock is held.
  */

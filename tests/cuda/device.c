@@ -136,8 +136,14 @@ const char *cudaGetErrorString(cudaError_t error)
         return "invalid resource handle";
     case cudaErrorIllegalState:
         return "the operation cannot be performed in the present state";
+    case cudaErrorHostMemoryAlreadyRegistered:
+        return "part or all of the requested memory range is already mapped";
+    case cudaErrorHostMemoryNotRegistered:
+        return "pointer does not correspond to a registered memory region";
     case cudaErrorLaunchFailure:
         return "unspecified launch failure";
+    case cudaErrorNotSupported:
+        return "operation not supported";
     case cudaErrorStreamCaptureUnsupported:
         return "operation not permitted when stream is capturing";
     case cudaErrorStreamCaptureInvalidated:
