@@ -118,6 +118,11 @@ void device_memory_free(struct device *device, void *memory)
         device->ops->memory_free(device, memory);
 }
 
+enum error device_memory_left(struct device *device, uint64_t *ret_bytes)
+{
+    return device->ops->memory_left(device, ret_bytes);
+}
+
 enum error device_floats_new(struct device *device, size_t rows, size_t columns, float **ret_floats)
 {
     size_t bytes;
@@ -184,6 +189,26 @@ enum error device_normalize_f32(struct device *device, struct device_queue *queu
                                 const float *deviation)
 {
     return device->ops->normalize_f32(queue, on_device, rows, columns, mean, deviation);
+}
+
+enum error device_gather(struct device *device, struct device_queue *queue, void *to_device,
+                         const struct device_rows *from)
+{
+    return device->ops->gather(queue, to_device, from);
+}
+
+enum error device_gather_u8(struct device *device, struct device_queue *queue, float *to_device,
+                            const struct device_rows *from, float scale, const float *mean,
+                            const float *deviation)
+{
+    return device->ops->gather_u8(queue, to_device, from, scale, mean, deviation);
+}
+
+enum error device_gather_f32(struct device *device, struct device_queue *queue, float *to_device,
+                             const struct device_rows *from, const float *mean,
+                             const float *deviation)
+{
+    return device->ops->gather_f32(queue, to_device, from, mean, deviation);
 }
 
 enum error device_queue_wait(struct device *device, struct device_queue *queue)

@@ -24,6 +24,13 @@ enum device_kind { DEVICE_CPU, DEVICE_CUDA };
 struct device_queue; /* a CUDA stream */
 struct device_event; /* a CUDA event */
 
+/* Rows that lie anywhere in an array of rows, all in device memory: row i is number places[i]. */
+struct device_rows {
+    const void *rows;       /* [.., columns] */
+    const uint32_t *places; /* [count] */
+    size_t count, columns;  /* of bytes, u8 or f32 as the function says */
+};
+
 struct device {
     enum device_kind kind;
     int index;             /* CUDA ordinal */
@@ -56,6 +63,15 @@ struct device_ops {
     enum error (*normalize_f32)(struct device_queue *queue, float *on_device, size_t rows,
                                 size_t columns, const float *mean,
                                 const float *deviation) MUST_CHECK;
+    enum error (*gather)(struct device_queue *queue, void *to_device,
+                         const struct device_rows *from) MUST_CHECK;
+    enum error (*gather_u8)(struct device_queue *queue, float *to_device,
+                            const struct device_rows *from, float scale, const float *mean,
+                            const float *deviation) MUST_CHECK;
+    enum error (*gather_f32)(struct device_queue *queue, float *to_device,
+                             const struct device_rows *from, const float *mean,
+                             const float *deviation) MUST_CHECK;
+    enum error (*memory_left)(struct device *device, uint64_t *ret_bytes) MUST_CHECK;
     enum error (*queue_wait)(struct device_queue *queue) MUST_CHECK;
     enum error (*event_new)(struct device *device, struct device_event **ret_event) MUST_CHECK;
     void (*event_free)(struct device *device, struct device_event *event);
@@ -91,6 +107,8 @@ void device_host_free(struct device *device, void *memory);
 /* Device memory, zeroed, at least 256-byte aligned. On the CPU: host memory. */
 enum error device_memory_new(struct device *device, size_t bytes, void **ret_memory) MUST_CHECK;
 void device_memory_free(struct device *device, void *memory);
+/* How much of it nobody has now; 0: not known. */
+enum error device_memory_left(struct device *device, uint64_t *ret_bytes) MUST_CHECK;
 /* The same for rows * columns floats. */
 enum error device_floats_new(struct device *device, size_t rows, size_t columns,
                              float **ret_floats) MUST_CHECK;
@@ -120,6 +138,17 @@ enum error device_scale_f32(struct device *device, struct device_queue *queue, f
 enum error device_normalize_f32(struct device *device, struct device_queue *queue, float *on_device,
                                 size_t rows, size_t columns, const float *mean,
                                 const float *deviation) MUST_CHECK;
+/* to[i] = row i, columns of bytes. `from` may be gone when the call returns, not what it names. */
+enum error device_gather(struct device *device, struct device_queue *queue, void *to_device,
+                         const struct device_rows *from) MUST_CHECK;
+/* to[i, c] = row[c] * scale of u8, and of those, unless `mean` is NULL, what device_normalize_f32()
+ * makes; of f32 the second alone, or nothing. One pass; the same bits as step by step. */
+enum error device_gather_u8(struct device *device, struct device_queue *queue, float *to_device,
+                            const struct device_rows *from, float scale, const float *mean,
+                            const float *deviation) MUST_CHECK;
+enum error device_gather_f32(struct device *device, struct device_queue *queue, float *to_device,
+                             const struct device_rows *from, const float *mean,
+                             const float *deviation) MUST_CHECK;
 /* Blocks until all work of the queue is done. */
 enum error device_queue_wait(struct device *device, struct device_queue *queue) MUST_CHECK;
 

@@ -8,9 +8,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/machine.h"
 #include "loader/device/device.h"
 
 #define ALIGNMENT_BYTES 4096
+#define ROWS_AHEAD 8 /* that are prefetched */
+#define LINE_BYTES 64
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 /* More than any machine of today has; keeps the sums below from overflowing. */
 #define BYTES_LIMIT ((size_t)1 << 46)
@@ -54,6 +57,15 @@ static enum error cpu_memory_new(struct device *device, size_t bytes, void **ret
         madvise(memory, rounded, MADV_DONTNEED))
         memset(memory, 0, rounded);
     *ret_memory = memory;
+    return OK;
+}
+
+static enum error cpu_memory_left(struct device *device, uint64_t *ret_bytes)
+{
+    struct machine machine;
+    (void)device;
+    machine_look(&machine);
+    *ret_bytes = machine.free_bytes;
     return OK;
 }
 
@@ -241,17 +253,75 @@ static enum error cpu_scale_f32(struct device_queue *queue, float *to, const flo
     return OK;
 }
 
+typedef void normalize_row(float *row, size_t columns, const float *mean, const float *deviation);
+
+static normalize_row *choose_normalize(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2"))
+        return normalize_avx2;
+#endif
+    return normalize_baseline;
+}
+
 static enum error cpu_normalize_f32(struct device_queue *queue, float *x, size_t rows,
                                     size_t columns, const float *mean, const float *deviation)
 {
-    void (*normalize)(float *, size_t, const float *, const float *) = normalize_baseline;
+    normalize_row *normalize = choose_normalize();
     (void)queue;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
-        normalize = normalize_avx2;
-#endif
     for (size_t i = 0; i < rows; i++)
         normalize(x + i * columns, columns, mean, deviation);
+    return OK;
+}
+
+/* ---- rows from anywhere ------------------------------------------------- */
+
+/* Row i; asks the memory for one of those that come next. */
+static const void *row_at(const struct device_rows *from, size_t i, size_t row_bytes)
+{
+    const uint8_t *rows = from->rows;
+    if (i + ROWS_AHEAD < from->count) {
+        const uint8_t *next = rows + from->places[i + ROWS_AHEAD] * row_bytes;
+        for (size_t at = 0; at < row_bytes; at += LINE_BYTES)
+            __builtin_prefetch(next + at, 0, 2); /* into the second cache: it takes more at once */
+    }
+    return rows + from->places[i] * row_bytes;
+}
+
+static enum error cpu_gather(struct device_queue *queue, void *to, const struct device_rows *from)
+{
+    (void)queue;
+    for (size_t i = 0; i < from->count && from->columns > 0; i++)
+        memcpy((uint8_t *)to + i * from->columns, row_at(from, i, from->columns), from->columns);
+    return OK;
+}
+
+static enum error cpu_gather_u8(struct device_queue *queue, float *to,
+                                const struct device_rows *from, float scale, const float *mean,
+                                const float *deviation)
+{
+    normalize_row *normalize = choose_normalize();
+    enum error error = OK;
+    for (size_t i = 0; !error && i < from->count; i++, to += from->columns) {
+        error = cpu_u8_to_f32(queue, to, row_at(from, i, from->columns), from->columns, scale);
+        if (mean)
+            normalize(to, from->columns, mean, deviation);
+    }
+    return error;
+}
+
+static enum error cpu_gather_f32(struct device_queue *queue, float *to,
+                                 const struct device_rows *from, const float *mean,
+                                 const float *deviation)
+{
+    normalize_row *normalize = choose_normalize();
+    size_t row_bytes = from->columns * sizeof(float);
+    (void)queue;
+    for (size_t i = 0; i < from->count && row_bytes > 0; i++, to += from->columns) {
+        memcpy(to, row_at(from, i, row_bytes), row_bytes);
+        if (mean)
+            normalize(to, from->columns, mean, deviation);
+    }
     return OK;
 }
 
@@ -272,6 +342,10 @@ const struct device_ops device_cpu_ops = {
     .u8_to_f32 = cpu_u8_to_f32,
     .scale_f32 = cpu_scale_f32,
     .normalize_f32 = cpu_normalize_f32,
+    .gather = cpu_gather,
+    .gather_u8 = cpu_gather_u8,
+    .gather_f32 = cpu_gather_f32,
+    .memory_left = cpu_memory_left,
     .queue_wait = cpu_queue_wait,
     .event_new = cpu_event_new,
     .event_free = cpu_event_free,

@@ -249,6 +249,19 @@ static enum error cuda_memory_new(struct device *device, size_t bytes, void **re
     return OK;
 }
 
+static enum error cuda_memory_left(struct device *device, uint64_t *ret_bytes)
+{
+    size_t left, all;
+    enum error error = enter(device);
+    if (error)
+        return error;
+    cudaError_t status = cudaMemGetInfo(&left, &all);
+    if (status != cudaSuccess)
+        return fail(device, status, "how much of its memory is left");
+    *ret_bytes = left;
+    return OK;
+}
+
 static void cuda_memory_free(struct device *device, void *memory)
 {
     choose_to_free(device);
@@ -506,6 +519,138 @@ static enum error cuda_normalize_f32(struct device_queue *queue, float *x, size_
     return launched(queue->device, "normalizing floats");
 }
 
+/* ---- rows from anywhere ------------------------------------------------- */
+
+/* A row is grid row y's, and its columns are those of the blocks beside each other in it, so that a
+ * warp reads and writes in one piece. `rows` [.., columns], `to` [count, columns], of Element. */
+template <typename Element>
+__global__ void gather(Element *to, const Element *rows, const uint32_t *places, size_t count,
+                       size_t columns)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t row = blockIdx.y; row < count; row += gridDim.y) {
+        const Element *from = rows + places[row] * columns;
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < columns; i += step)
+            to[row * columns + i] = from[i];
+    }
+}
+
+static __device__ float normal(float value, const float *mean, const float *deviation,
+                               size_t column)
+{
+    return mean ? __fdiv_rn(__fsub_rn(value, mean[column]), deviation[column]) : value;
+}
+
+__global__ void gather_u8_by_4(float4 *to, const uchar4 *rows, const uint32_t *places, size_t count,
+                               size_t quads, float scale, const float *mean, const float *deviation)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t row = blockIdx.y; row < count; row += gridDim.y) {
+        const uchar4 *from = rows + places[row] * quads;
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < quads; i += step) {
+            uchar4 bytes = from[i];
+            to[row * quads + i] =
+                make_float4(normal(__fmul_rn((float)bytes.x, scale), mean, deviation, 4 * i),
+                            normal(__fmul_rn((float)bytes.y, scale), mean, deviation, 4 * i + 1),
+                            normal(__fmul_rn((float)bytes.z, scale), mean, deviation, 4 * i + 2),
+                            normal(__fmul_rn((float)bytes.w, scale), mean, deviation, 4 * i + 3));
+        }
+    }
+}
+
+__global__ void gather_u8_by_1(float *to, const uint8_t *rows, const uint32_t *places, size_t count,
+                               size_t columns, float scale, const float *mean,
+                               const float *deviation)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t row = blockIdx.y; row < count; row += gridDim.y) {
+        const uint8_t *from = rows + places[row] * columns;
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < columns; i += step)
+            to[row * columns + i] = normal(__fmul_rn((float)from[i], scale), mean, deviation, i);
+    }
+}
+
+__global__ void gather_f32_normal(float *to, const float *rows, const uint32_t *places,
+                                  size_t count, size_t columns, const float *mean,
+                                  const float *deviation)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t row = blockIdx.y; row < count; row += gridDim.y) {
+        const float *from = rows + places[row] * columns;
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < columns; i += step)
+            to[row * columns + i] = normal(from[i], mean, deviation, i);
+    }
+}
+
+/* Blocks enough for all elements, about BLOCKS_LIMIT of them. */
+static dim3 grid_for(size_t rows, size_t columns)
+{
+    size_t y = rows < BLOCKS_LIMIT ? rows : BLOCKS_LIMIT;
+    size_t x = (columns + THREADS_A_BLOCK - 1) / THREADS_A_BLOCK, most = BLOCKS_LIMIT / y;
+    return dim3((unsigned)(x < most ? x : most), (unsigned)y);
+}
+
+template <typename Element>
+static void launch_gather(struct device_queue *queue, void *to, const struct device_rows *from)
+{
+    size_t columns = from->columns / sizeof(Element);
+    dim3 grid = grid_for(from->count, columns);
+    void (*kernel)(Element *, const Element *, const uint32_t *, size_t, size_t) = gather<Element>;
+    kernel<<<grid, THREADS_A_BLOCK, 0, queue->stream>>>((Element *)to, (const Element *)from->rows,
+                                                        from->places, from->count, columns);
+}
+
+static enum error cuda_gather(struct device_queue *queue, void *to, const struct device_rows *from)
+{
+    enum error error = enter(queue->device);
+    if (error || from->count == 0 || from->columns == 0)
+        return error;
+    if (aligned(to, 16) && aligned(from->rows, 16) && from->columns % 16 == 0)
+        launch_gather<float4>(queue, to, from);
+    else if (aligned(to, 4) && aligned(from->rows, 4) && from->columns % 4 == 0)
+        launch_gather<uchar4>(queue, to, from);
+    else
+        launch_gather<uint8_t>(queue, to, from);
+    return launched(queue->device, "gathering rows");
+}
+
+static enum error cuda_gather_u8(struct device_queue *queue, float *to,
+                                 const struct device_rows *from, float scale, const float *mean,
+                                 const float *deviation)
+{
+    enum error error = enter(queue->device);
+    if (error || from->count == 0 || from->columns == 0)
+        return error;
+    bool wide = aligned(to, sizeof(float4)) && aligned(from->rows, sizeof(uchar4)) &&
+                from->columns % 4 == 0;
+    dim3 grid = grid_for(from->count, from->columns / (wide ? 4 : 1));
+    if (wide)
+        gather_u8_by_4<<<grid, THREADS_A_BLOCK, 0, queue->stream>>>(
+            (float4 *)to, (const uchar4 *)from->rows, from->places, from->count, from->columns / 4,
+            scale, mean, deviation);
+    else
+        gather_u8_by_1<<<grid, THREADS_A_BLOCK, 0, queue->stream>>>(
+            to, (const uint8_t *)from->rows, from->places, from->count, from->columns, scale, mean,
+            deviation);
+    return launched(queue->device, "gathering rows of bytes");
+}
+
+static enum error cuda_gather_f32(struct device_queue *queue, float *to,
+                                  const struct device_rows *from, const float *mean,
+                                  const float *deviation)
+{
+    struct device_rows bytes = *from;
+    bytes.columns *= sizeof(float);
+    if (!mean)
+        return cuda_gather(queue, to, &bytes);
+    enum error error = enter(queue->device);
+    if (error || from->count == 0 || from->columns == 0)
+        return error;
+    gather_f32_normal<<<grid_for(from->count, from->columns), THREADS_A_BLOCK, 0, queue->stream>>>(
+        to, (const float *)from->rows, from->places, from->count, from->columns, mean, deviation);
+    return launched(queue->device, "gathering rows of floats");
+}
+
 static int cuda_choice(void)
 {
     int index = -1;
@@ -540,6 +685,10 @@ extern "C" const struct device_ops device_cuda_ops = {
     cuda_u8_to_f32,
     cuda_scale_f32,
     cuda_normalize_f32,
+    cuda_gather,
+    cuda_gather_u8,
+    cuda_gather_f32,
+    cuda_memory_left,
     cuda_queue_wait,
     cuda_event_new,
     cuda_event_free,

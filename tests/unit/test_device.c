@@ -233,6 +233,117 @@ static void test_scales_floats(void **state)
     free(input);
 }
 
+/* ---- rows from anywhere ------------------------------------------------- */
+
+/* [ROWS_THERE, columns] of bytes, gathered as they are, as u8 and as f32, with and without moments,
+ * are what the steps one by one make of them. */
+static void gather(struct device *device, struct device_queue *queue, size_t count, size_t columns,
+                   size_t offset)
+{
+    enum { ROWS_THERE = 37 };
+    size_t bytes = ROWS_THERE * columns * sizeof(float) + 64;
+    size_t made = count * columns * sizeof(float) + 64;
+    struct device_rows from = {.count = count, .columns = columns};
+    void *host, *host_places, *rows, *places, *to, *back, *mean, *deviation;
+    assert_ok(device_host_new(device, bytes, &host));
+    assert_ok(device_host_new(device, count * sizeof(uint32_t), &host_places));
+    assert_ok(device_host_new(device, made, &back));
+    assert_ok(device_memory_new(device, bytes, &rows));
+    assert_ok(device_memory_new(device, count * sizeof(uint32_t), &places));
+    assert_ok(device_memory_new(device, made, &to));
+    assert_ok(device_memory_new(device, columns * sizeof(float), &mean));
+    assert_ok(device_memory_new(device, columns * sizeof(float), &deviation));
+    float *moments = calloc(2 * columns + 1, sizeof(*moments));
+    assert_non_null(moments);
+    for (size_t i = 0; i < columns; i++) {
+        moments[i] = 0.37f * (float)i;
+        moments[columns + i] = 0.1f + (float)(i % 5);
+    }
+    assert_ok(device_copy_in(device, queue, mean, moments, columns * sizeof(float)));
+    assert_ok(device_copy_in(device, queue, deviation, moments + columns, columns * sizeof(float)));
+    for (size_t i = 0; i < bytes; i++)
+        ((uint8_t *)host)[i] = (uint8_t)(i * 7 + i / 251 + 64);
+    for (size_t i = 0; i < count; i++)
+        ((uint32_t *)host_places)[i] = (uint32_t)((i * i + 3) % ROWS_THERE);
+    assert_ok(device_copy_in(device, queue, rows, host, bytes));
+    assert_ok(device_copy_in(device, queue, places, host_places, count * sizeof(uint32_t)));
+    assert_ok(device_queue_wait(device, queue));
+    from.places = places;
+    for (int kind = 0; kind < 5; kind++) {
+        bool floats = kind >= 3, normal = kind == 2 || kind == 4;
+        float *target = (float *)to + offset;
+        const char *source = (const char *)rows + offset * (floats ? sizeof(float) : 1);
+        from.rows = source;
+        assert_ok(kind == 0 ? device_gather(device, queue, target, &from)
+                  : floats  ? device_gather_f32(device, queue, target, &from, normal ? mean : NULL,
+                                               normal ? deviation : NULL)
+                            : device_gather_u8(device, queue, target, &from, 0.3f,
+                                              normal ? mean : NULL, normal ? deviation : NULL));
+        assert_ok(device_copy_out(device, queue, back, to, made));
+        assert_ok(device_queue_wait(device, queue));
+        for (size_t i = 0; i < count * columns; i++) {
+            size_t at = ((uint32_t *)host_places)[i / columns] * columns + i % columns;
+            uint8_t byte = ((uint8_t *)host)[offset + at];
+            float right = (float)byte * 0.3f;
+            if (floats)
+                memcpy(&right, (float *)host + offset + at, sizeof(right));
+            if (normal) {
+                right = right - moments[i % columns];
+                right = right / moments[columns + i % columns];
+            }
+            if (kind == 0)
+                assert_int_equal(((uint8_t *)((float *)back + offset))[i], byte);
+            else if (memcmp((float *)back + offset + i, &right, sizeof(right)) != 0)
+                fail_msg("kind %d, element %zu is %a, not %a", kind, i,
+                         (double)((float *)back)[offset + i], (double)right);
+        }
+        for (size_t i = 0; i < offset * sizeof(float); i++) /* before the rows all is as it was */
+            assert_int_equal(((uint8_t *)back)[i], 0);
+    }
+    free(moments);
+    device_host_free(device, host);
+    device_host_free(device, host_places);
+    device_host_free(device, back);
+    device_memory_free(device, rows);
+    device_memory_free(device, places);
+    device_memory_free(device, to);
+    device_memory_free(device, mean);
+    device_memory_free(device, deviation);
+}
+
+static void test_gathers_rows(void **state)
+{
+    struct device *device = open_or_skip(state);
+    static const size_t columns[] = {1, 3, 4, 16, 37, 784, 1500};
+    struct device_queue *queue;
+    assert_ok(device_queue_new(device, &queue));
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        for (size_t offset = 0; offset < 3; offset++) {
+            gather(device, queue, 1, columns[i], offset);
+            gather(device, queue, 100, columns[i], offset);
+        }
+    }
+    gather(device, queue, 0, 4, 0);
+    gather(device, queue, 4096 + 7, 3, 0); /* more rows than a grid has blocks */
+    device_queue_free(device, queue);
+    device_close(device);
+}
+
+static void test_tells_what_memory_is_left(void **state)
+{
+    struct device *device = open_or_skip(state);
+    uint64_t before, now;
+    void *memory;
+    assert_ok(device_memory_left(device, &before));
+    assert_ok(device_memory_new(device, 64 << 20, &memory));
+    assert_ok(device_memory_left(device, &now));
+    assert_true(before > 0);
+    if (device->kind == DEVICE_CUDA)
+        assert_true(now <= before - (64 << 20));
+    device_memory_free(device, memory);
+    device_close(device);
+}
+
 /* More elements than a grid has threads; what is behind the rows stays as it is. */
 static void test_normalizes_floats(void **state)
 {
@@ -641,6 +752,11 @@ int main(void)
         ON(cpu, test_normalizes_floats),
         ON(cuda, test_scales_floats),
         ON(cuda, test_normalizes_floats),
+        ON(cpu, test_gathers_rows),
+        ON(cuda, test_gathers_rows),
+        ON(second, test_gathers_rows),
+        ON(cpu, test_tells_what_memory_is_left),
+        ON(cuda, test_tells_what_memory_is_left),
         ON(cpu, test_a_mark_orders_two_queues),
         ON(cuda, test_a_mark_orders_two_queues),
         ON(cpu, test_many_threads),

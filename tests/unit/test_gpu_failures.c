@@ -75,6 +75,26 @@ static enum error compute(struct work *w)
     return error;
 }
 
+static enum error gather_all(struct device_queue *other, float *x)
+{
+    struct device_rows rows = {
+        .rows = x, .places = (const uint32_t *)x, .count = 1, .columns = FLOATS / 4};
+    uint64_t left;
+    enum error error = device_memory_left(device, &left);
+    /* Places are zero: nothing else was written there. */
+    if (!error)
+        error = device_scale_f32(device, other, x, x, FLOATS / 4, 0);
+    if (!error)
+        error = device_gather(device, other, x + FLOATS / 2, &rows);
+    if (!error)
+        error = device_gather_u8(device, other, x + FLOATS / 2, &rows, 1, NULL, NULL);
+    if (!error)
+        error = device_gather_f32(device, other, x + FLOATS / 2, &rows, NULL, NULL);
+    if (!error)
+        error = device_gather_f32(device, other, x + FLOATS / 2, &rows, x, x);
+    return error;
+}
+
 static enum error move(struct work *w)
 {
     size_t bytes = FLOATS * sizeof(float);
@@ -84,6 +104,8 @@ static enum error move(struct work *w)
         error = device_u8_to_f32(device, w->other, x, w->memory, FLOATS - 1, 0);
     if (!error)
         error = device_scale_f32(device, w->other, x + 1, x, FLOATS - 1, 0);
+    if (!error)
+        error = gather_all(w->other, x);
     if (!error)
         error = device_event_record(device, w->event, w->other);
     if (!error)
