@@ -62,6 +62,58 @@ static enum error copy_rows(struct copier *copier, struct slot *const slots[], s
                           span(first->host, last->host, last->rows * options->row_bytes));
 }
 
+/* ---- rows that stay on the device --------------------------------------- */
+
+/* Those that a batch brings, and those that are for it alone. */
+static enum error copy_new_rows(struct copier *copier, const struct slot *slot)
+{
+    const struct copier_options *options = &copier->options;
+    size_t row_bytes = options->row_bytes;
+    uint8_t *memory = resident_set_memory(options->resident);
+    const uint8_t *host = slot->host;
+    enum error error = OK;
+    if (slot->new_rows > 0)
+        error = device_copy_in(options->device, copier->queue, memory + slot->new_place * row_bytes,
+                               host, slot->new_rows * row_bytes);
+    if (!error && slot->own_rows > 0)
+        error =
+            device_copy_in(options->device, copier->queue,
+                           memory + resident_set_own(options->resident, slot->number) * row_bytes,
+                           host + slot->new_rows * row_bytes, slot->own_rows * row_bytes);
+    return error;
+}
+
+static enum error copy_places(struct copier *copier, struct slot *const slots[], size_t count)
+{
+    const struct slot *first = slots[0], *last = slots[count - 1];
+    enum error error = OK;
+    for (size_t i = 0; !error && i < count; i++)
+        error = copy_new_rows(copier, slots[i]);
+    if (error || first->device_places == first->places)
+        return error;
+    return device_copy_in(copier->options.device, copier->queue, first->device_places,
+                          first->places,
+                          span(first->places, last->places, last->rows * sizeof(*last->places)));
+}
+
+static enum error gather(struct copier *copier, const struct slot *slot)
+{
+    const struct copier_options *options = &copier->options;
+    const struct device_moments *moments = &copier->moments;
+    struct device_rows rows = {.rows = resident_set_memory(options->resident),
+                               .places = slot->device_places,
+                               .count = slot->rows,
+                               .columns = options->row_elements};
+    if (options->expand)
+        return device_gather_u8(options->device, copier->queue, slot->device, &rows, options->scale,
+                                moments->mean, moments->deviation);
+    if (moments->mean)
+        return device_gather_f32(options->device, copier->queue, slot->device, &rows, moments->mean,
+                                 moments->deviation);
+    rows.columns = options->row_bytes;
+    return device_gather(options->device, copier->queue, slot->device, &rows);
+}
+
 /* ---- slots -------------------------------------------------------------- */
 
 static enum error convert(struct copier *copier, const struct slot *slot, const void *source)
@@ -87,7 +139,9 @@ static enum error copy_slots(struct copier *copier, struct slot *const slots[], 
     enum error error = OK;
     for (size_t i = 0; !error && i < count; i++)
         error = device_queue_await(device, copier->queue, slots[i]->released);
-    if (!error && device->kind != DEVICE_CPU && options->row_bytes > 0)
+    if (!error && options->resident)
+        error = copy_places(copier, slots, count);
+    else if (!error && device->kind != DEVICE_CPU && options->row_bytes > 0)
         error = copy_rows(copier, slots, count);
     if (!error && options->labels != LABELS_HOST)
         error = copy_labels(copier, slots, count);
@@ -95,7 +149,7 @@ static enum error copy_slots(struct copier *copier, struct slot *const slots[], 
         const uint8_t *source = slots[i]->host;
         if (device->kind != DEVICE_CPU && options->expand)
             source = (uint8_t *)copier->staging + span(slots[0]->host, slots[i]->host, 0);
-        error = convert(copier, slots[i], source);
+        error = options->resident ? gather(copier, slots[i]) : convert(copier, slots[i], source);
         if (!error)
             error = device_event_record(device, slots[i]->copied, copier->queue);
     }
@@ -162,7 +216,7 @@ static enum error copier_init(struct copier *copier)
     enum error error = device_queue_new(options->device, &copier->queue);
     size_t part = span(ring_slot(copier->ring, 0)->host, ring_slot(copier->ring, 1)->host, 0);
     copier->together = slots_together(copier, part);
-    if (!error && options->expand && options->device->kind != DEVICE_CPU)
+    if (!error && options->expand && options->device->kind != DEVICE_CPU && !options->resident)
         error = device_memory_new(options->device, copier->together * part, &copier->staging);
     if (!error)
         error = device_moments_init(&copier->moments, &options->moments, options->row_elements,

@@ -4,6 +4,8 @@
  * copies them (where the device has memory of its own), scales u8 to f32 and normalizes there. On
  * the CPU that is this thread's work, ahead of the trainer; a trainer that has nothing else to do
  * than to wait for a batch takes part. Small batches that wait side by side are one copy.
+ * Where rows stay on the device (resident_set.h), only new ones are copied, to their places, and
+ * each batch is gathered from there, scaled and normalized in one pass.
  *
  * Before a slot's device memory is written, the copier's queue waits for the event that feed_put()
  * set on the trainer's queue; behind the copy it sets the event that feed_next() makes the
@@ -20,6 +22,7 @@
 #include "loader/device/device.h"
 #include "loader/feed/feature_moments.h"
 #include "loader/feed/label_element.h"
+#include "loader/feed/resident_set.h"
 #include "loader/feed/ring.h"
 
 struct copier_options {
@@ -31,6 +34,7 @@ struct copier_options {
     float scale;
     struct feature_moments moments; /* of floats; read when it starts */
     enum label_element labels;
+    struct resident_set *resident; /* borrowed; NULL: no rows stay on the device */
 };
 
 struct copier;

@@ -20,6 +20,7 @@
 #include "loader/feed/lease_keeper.h"
 #include "loader/feed/pull_queue.h"
 #include "loader/feed/puller.h"
+#include "loader/feed/resident_set.h"
 #include "loader/feed/ring.h"
 #include "loader/feed/sampler_client.h"
 #include "loader/store/row_cache.h"
@@ -46,6 +47,7 @@ struct feed {
     struct sampler_stream expected;         /* a copy of the options' */
     struct index_set done;                  /* the same */
     struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
+    struct resident_set *resident; /* NULL: no rows stay on the device */
     struct ring *ring;
     struct pull_queue *queue;
     struct label_check *labels;  /* NULL: the labels are trusted */
@@ -88,10 +90,27 @@ static enum error make_cache(struct feed *feed)
     return row_cache_open(feed->options.store, limit, feed->options.reserve_bytes, &feed->cache);
 }
 
+/* Where rows stay on the device one thread copies, in the order of the batches. */
 static bool copies_fast(const struct feed *feed)
 {
-    return feed->options.device->kind == DEVICE_CPU &&
+    return feed->options.device->kind == DEVICE_CPU && !feed->resident &&
            feed->row_bytes <= CALLER_COPIES_BYTES / feed->options.batch_rows;
+}
+
+/* Without them each batch is copied. */
+static enum error make_resident(struct feed *feed)
+{
+    const struct feed_options *options = &feed->options;
+    int64_t rows = feed_options_resident_rows(options);
+    if (rows == 0)
+        return OK;
+    enum error error = resident_set_new(store_info(options->store), options->device, rows,
+                                        options->batch_rows, options->slots, &feed->resident);
+    if (error == ERROR_MEMORY) {
+        log_warning("no rows stay on the device: %s", error_message());
+        error = OK;
+    }
+    return error;
 }
 
 static enum error make_ring(struct feed *feed)
@@ -100,12 +119,13 @@ static enum error make_ring(struct feed *feed)
     const struct store_info *info = store_info(options->store);
     size_t fetched_bytes = info->features * element_bytes(info->element);
     feed->row_bytes = expands(feed) ? info->features * element_bytes(ELEMENT_F32) : fetched_bytes;
-    bool own_memory = expands(feed) || options->device->kind != DEVICE_CPU;
+    bool own_memory = expands(feed) || feed->resident || options->device->kind != DEVICE_CPU;
     struct ring_shape shape = {.slots = options->slots,
                                .rows = options->batch_rows,
                                .row_bytes = fetched_bytes,
                                .device_row_bytes = own_memory ? feed->row_bytes : 0,
                                .label_bytes = label_element_bytes(options->labels),
+                               .has_places = feed->resident != NULL,
                                .targets = options->targets,
                                .caller_copies = copies_fast(feed)};
     return ring_new(&shape, options->device, &feed->ring);
@@ -123,13 +143,15 @@ static enum error start_stages(struct feed *feed)
                                     .expand = expands(feed),
                                     .scale = options->scale,
                                     .moments = options->moments,
-                                    .labels = options->labels};
+                                    .labels = options->labels,
+                                    .resident = feed->resident};
     struct fetcher_options fetcher = {.store = feed->cache ? feed->cache : options->store,
                                       .device = options->device,
                                       .threads = options->fetchers,
                                       .batch_rows = options->batch_rows,
                                       .bad_rows = options->bad_rows,
-                                      .labels = feed->labels};
+                                      .labels = feed->labels,
+                                      .resident = feed->resident};
     struct puller_options puller = {.url = feed->url,
                                     .credentials = &feed->credentials,
                                     .stream = feed->stream,
@@ -182,6 +204,7 @@ static void free_all(void *context)
     label_check_free(feed->labels);
     pull_queue_free(feed->queue);
     ring_free(feed->ring);
+    resident_set_free(feed->resident);
     atomic_store(&closing->place, "the store");
     store_close(feed->cache);
     store_close(feed->options.store);
@@ -255,6 +278,8 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
     }
     if (!error)
         error = make_cache(feed);
+    if (!error)
+        error = make_resident(feed);
     if (!error)
         error = make_ring(feed);
     if (!error)
@@ -528,5 +553,7 @@ void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats)
         .copy_ns = copier_busy_ns(feed->copier),
         .wait_ns = atomic_load_explicit(&feed->wait_ns, memory_order_relaxed),
         .first_ns = atomic_load_explicit(&feed->first_ns, memory_order_relaxed),
-        .lost = lease_keeper_lost(feed->leases)};
+        .lost = lease_keeper_lost(feed->leases),
+        .resident_rows = resident_set_count(feed->resident),
+        .copied_rows = resident_set_copied(feed->resident)};
 }

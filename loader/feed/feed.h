@@ -55,6 +55,10 @@ enum bad_rows {
 /* Behind the message about a row that BAD_ROWS_FAIL fails on. */
 #define BAD_ROWS_ADVICE " (--bad-rows skip goes on without such rows)"
 
+/* All rows, on a device with memory of its own, if they take no more than a half of what is left
+ * there; else none. */
+#define FEED_RESIDENT_AUTO UINT64_MAX
+
 struct feed_options {
     const char *sampler_url; /* copied */
     const char *stream;      /* NULL: "default"; copied */
@@ -89,7 +93,8 @@ struct feed_options {
     /* The order that the stream must have from the first batch on, else ERROR_CONFLICT; copied;
      * NULL: FEED_DRAW, or any. */
     const struct sampler_stream *expected;
-    int64_t close_ms;  /* feed_close() leaves behind what hangs longer; 0: 500 */
+    uint64_t resident_bytes; /* memory of the device for rows that stay there; 0: none */
+    int64_t close_ms;        /* feed_close() leaves behind what hangs longer; 0: 500 */
     bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */
 };
 
@@ -109,9 +114,11 @@ struct feed_stats {
     int64_t batches, rows, bytes;       /* handed out; bytes of features */
     int64_t bad_rows;                   /* skipped or replaced */
     int64_t pull_ns, fetch_ns, copy_ns; /* busy time of the stages, summed over threads */
-    int64_t wait_ns;  /* the caller waited in feed_next(), the first batch left out */
-    int64_t first_ns; /* open to first batch */
-    int64_t lost;     /* leases that ran out, so that somebody else got the batch, too */
+    int64_t wait_ns;       /* the caller waited in feed_next(), the first batch left out */
+    int64_t first_ns;      /* open to first batch */
+    int64_t lost;          /* leases that ran out, so that somebody else got the batch, too */
+    int64_t resident_rows; /* that stay in the device's memory now */
+    int64_t copied_rows;   /* of rows that may stay there: fetched and copied so far */
 };
 
 struct feed;

@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "loader/feed/fetcher.h"
 #include "loader/feed/puller.h"
+#include "loader/feed/resident_set.h"
 #include "loader/feed/ring.h"
 #include "loader/feed/sampler_batch.h"
 
@@ -31,6 +33,7 @@
 #define QUEUE_ROWS 8192
 #define QUEUE_CAPACITY_LIMIT 64
 #define CLOSE_MS_DEFAULT 500
+#define RESIDENT_SHARE 2
 
 static enum error check_count(const char *what, size_t value, size_t minimum, size_t maximum)
 {
@@ -150,6 +153,50 @@ enum error feed_options_complete(struct feed_options *options)
 {
     enum error error = check_sizes(options);
     return error ? error : check_form(options);
+}
+
+static double gibibytes(uint64_t bytes)
+{
+    return (double)bytes / (1 << 30);
+}
+
+static int64_t resident_if_all_fit(const struct feed_options *options)
+{
+    const struct store_info *info = store_info(options->store);
+    uint64_t left = 0;
+    uint64_t bytes = resident_set_bytes(info, info->rows, options->batch_rows, options->slots);
+    if (options->device->kind == DEVICE_CPU)
+        return 0;
+    if (device_memory_left(options->device, &left))
+        log_warning("no rows stay on the device: %s", error_message());
+    else if (bytes <= left / RESIDENT_SHARE)
+        return info->rows;
+    else
+        log_info(
+            "no rows stay on the device: all of them take %.1f GiB, a half of the %.1f GiB that "
+            "are left there is for them",
+            gibibytes(bytes), gibibytes(left));
+    return 0;
+}
+
+int64_t feed_options_resident_rows(const struct feed_options *options)
+{
+    const struct store_info *info = store_info(options->store);
+    uint64_t limit = options->resident_bytes;
+    uint64_t row_bytes = info->features * element_bytes(info->element);
+    if (limit == 0 || row_bytes == 0)
+        return 0;
+    if (limit == FEED_RESIDENT_AUTO)
+        return resident_if_all_fit(options);
+    uint64_t own = resident_set_bytes(info, 0, options->batch_rows, options->slots);
+    uint64_t fit = limit > own ? (limit - own) / row_bytes : 0;
+    if (fit > RESIDENT_ROWS_LIMIT - options->batch_rows * options->slots)
+        fit = RESIDENT_ROWS_LIMIT - options->batch_rows * options->slots;
+    if (fit == 0)
+        log_warning("no rows stay on the device: of %" PRIu64
+                    " bytes, batches that wait take %" PRIu64,
+                    limit, own);
+    return fit < (uint64_t)info->rows ? (int64_t)fit : info->rows;
 }
 
 size_t feed_options_queue_capacity(const struct feed_options *options)

@@ -16,8 +16,9 @@
 struct fetcher {
     struct fetchers *all;
     struct reader *reader;
-    enum row_status *status; /* [B] */
-    uint32_t *numbers;       /* [B]: the labels that the sampler says */
+    enum row_status *status;      /* [B] */
+    uint32_t *numbers;            /* [B]: the labels that the sampler says */
+    struct resident_rows missing; /* where rows stay on the device */
     pthread_t thread;
     bool started;
 };
@@ -51,8 +52,12 @@ static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
     for (size_t i = 0; i < slot->rows; i++) {
         if (fetcher->status[i] != ROW_OK)
             continue;
-        if (kept != i) {
+        if (kept != i && slot->places) {
+            slot->places[kept] = slot->places[i];
+        } else if (kept != i) {
             memcpy(features + kept * row_bytes, features + i * row_bytes, row_bytes);
+        }
+        if (kept != i) {
             slot->ids[kept] = slot->ids[i];
             slot->labels[kept] = slot->labels[i];
         }
@@ -90,6 +95,34 @@ static enum error handle_bad_rows(struct fetcher *fetcher, struct slot *slot)
 
 /* ---- one batch ---------------------------------------------------------- */
 
+/* Rows that are not on the device yet. */
+static enum error fetch_missing(struct fetcher *fetcher, int64_t sequence, struct slot *slot)
+{
+    struct resident_set *set = fetcher->all->options.resident;
+    struct resident_rows *missing = &fetcher->missing;
+    enum error error = OK;
+    resident_set_find(set, slot->ids, slot->rows, sequence, slot->number, slot->places,
+                      slot->labels, fetcher->status, missing);
+    if (missing->count > 0)
+        error = reader_fetch(fetcher->reader, missing->ids, missing->count, slot->host,
+                             fetcher->all->row_bytes, missing->labels, missing->status);
+    if (error)
+        return error;
+    resident_set_fetched(set, missing, slot->places, slot->rows, slot->labels, fetcher->status);
+    slot->new_rows = missing->kept;
+    slot->own_rows = missing->count - missing->kept;
+    slot->new_place = missing->first;
+    return OK;
+}
+
+static enum error fetch_rows(struct fetcher *fetcher, int64_t sequence, struct slot *slot)
+{
+    if (fetcher->all->options.resident)
+        return fetch_missing(fetcher, sequence, slot);
+    return reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host, fetcher->all->row_bytes,
+                        slot->labels, fetcher->status);
+}
+
 static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, struct slot *slot)
 {
     struct fetchers *all = fetcher->all;
@@ -100,8 +133,7 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     slot->seq = pull->seq;
     slot->attempt = pull->attempt;
     int64_t started_ns = clock_now_ns();
-    enum error error = reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host,
-                                    all->row_bytes, slot->labels, fetcher->status);
+    enum error error = fetch_rows(fetcher, pull->sequence, slot);
     if (!error && all->options.labels)
         error = label_check_rows(all->options.labels, slot->ids, fetcher->numbers, slot->labels,
                                  fetcher->status, slot->rows);
@@ -155,7 +187,11 @@ static enum error start_fetcher(struct fetchers *fetchers, struct fetcher *fetch
         array_new(fetchers->options.batch_rows, sizeof(*fetcher->numbers), "the labels of rows");
     if (!fetcher->status || !fetcher->numbers)
         return ERROR_MEMORY;
-    enum error error = reader_open(fetchers->options.store, &fetcher->reader);
+    enum error error = OK;
+    if (fetchers->options.resident)
+        error = resident_rows_init(&fetcher->missing, fetchers->options.batch_rows);
+    if (!error)
+        error = reader_open(fetchers->options.store, &fetcher->reader);
     if (error)
         return error;
     error = thread_start("tombola-fetch", run, fetcher, &fetcher->thread);
@@ -207,6 +243,7 @@ void fetchers_stop(struct fetchers *fetchers)
             reader_close(fetcher->reader);
         free(fetcher->status);
         free(fetcher->numbers);
+        resident_rows_release(&fetcher->missing);
     }
     free(fetchers->threads);
     free(fetchers);

@@ -4,6 +4,9 @@
  * the store into slots of the ring, each with a reader of its own. A fetcher takes a free slot
  * first and a batch then, so that a batch never waits for a slot while later ones have some.
  *
+ * Of rows that stay on the device (resident_set.h) only those are fetched that are not there; their
+ * batch's slot then has places, and in its memory the new rows alone.
+ *
  * Rows that are missing or bad are handled here (enum bad_rows).
  */
 #ifndef LOADER_FEED_FETCHER_H
@@ -16,6 +19,7 @@
 #include "loader/feed/feed.h"
 #include "loader/feed/label_check.h"
 #include "loader/feed/pull_queue.h"
+#include "loader/feed/resident_set.h"
 #include "loader/feed/ring.h"
 
 #define FETCHERS_LIMIT 64
@@ -27,6 +31,7 @@ struct fetcher_options {
     size_t batch_rows;
     enum bad_rows bad_rows;
     const struct label_check *labels; /* borrowed; NULL: labels are not compared */
+    struct resident_set *resident;    /* borrowed; NULL: no rows stay on the device */
 };
 
 struct fetchers;

@@ -51,6 +51,8 @@ struct slot {
     void *host;          /* [B, row_bytes], pinned */
     void *device; /* its target, [B, device_row_bytes], while COPYING, COPIED and BUSY; `host` when
                    * those are 0 */
+    uint32_t *places;        /* [B], host; where resident_set.h has its rows; NULL: it has none */
+    uint32_t *device_places; /* the same on the device; on a CPU `places` */
     struct device_event *copied;   /* set behind the copy to the device */
     struct device_event *released; /* set behind the caller's work with the batch */
     /* What the batch is; the state's owner writes it. */
@@ -58,7 +60,11 @@ struct slot {
     int64_t epoch, first, index, seq, attempt; /* as those of a pull */
     size_t rows;                               /* 0..B */
     size_t bad_rows;                           /* left out, or replaced by zeros */
-    bool settled;                              /* BUSY: its caller said whether it was trained */
+    size_t new_rows,
+        own_rows; /* with places: rows in `host` that stay on the device, at places from
+                                * `new_place` on, and behind them such that do not */
+    uint32_t new_place;
+    bool settled; /* BUSY: its caller said whether it was trained */
     /* The ring's own. */
     enum slot_state state;
 };
@@ -70,6 +76,7 @@ struct ring_shape {
     size_t device_row_bytes; /* of a row on the device; 0: the host memory is used (CPU, or rows of
                               * no bytes) */
     size_t label_bytes;      /* of a label on the device; 0: none are wanted there */
+    bool has_places;         /* rows are gathered on the device */
     size_t targets;          /* batches on the device at a time, on a CPU; 0: K */
     bool caller_copies; /* whoever waits for a batch that nobody copies yet is to do it itself */
 };

@@ -13,7 +13,7 @@
 
 /* Where the parts of all slots begin in the piece of host memory: slot 0's, slot 1's, ... */
 struct host_layout {
-    size_t rows, typed_labels, ids, labels;
+    size_t rows, typed_labels, ids, labels, places;
     size_t bytes;
 };
 
@@ -24,6 +24,7 @@ struct slot_memory {
     uint8_t *host; /* owned */
     struct host_layout layout;
     void *device_labels; /* owned; of all slots; NULL: not wanted, or those of the host */
+    void *device_places; /* the same of places */
     void *memory;        /* owned; the targets; NULL: a slot's target is its host memory */
     void **free; /* [targets], a stack of those that no slot has; NULL: each slot keeps its own */
     size_t free_count;
@@ -55,6 +56,8 @@ static struct host_layout layout_of(const struct ring_shape *shape)
     layout.labels = add_parts(&layout, shape->slots, shape->rows, sizeof(double));
     if (shape->label_bytes > 0)
         layout.typed_labels = add_parts(&layout, shape->slots, shape->rows, shape->label_bytes);
+    if (shape->has_places)
+        layout.places = add_parts(&layout, shape->slots, shape->rows, sizeof(uint32_t));
     return layout;
 }
 
@@ -62,7 +65,8 @@ static struct host_layout layout_of(const struct ring_shape *shape)
  * fit at all is refused before. */
 static enum error check_size(const struct ring_shape *shape, const struct device *device)
 {
-    size_t row = sizeof(int64_t) + sizeof(double) + shape->label_bytes, total = SIZE_MAX,
+    size_t places = shape->has_places ? sizeof(uint32_t) : 0;
+    size_t row = sizeof(int64_t) + sizeof(double) + shape->label_bytes + places, total = SIZE_MAX,
            targets = 0;
     struct machine machine;
     machine_look(&machine);
@@ -121,6 +125,11 @@ static enum error slot_init(struct slot_memory *memory, struct slot *slot)
     slot->device_labels = memory->device_labels ? part(memory->device_labels, slot->number,
                                                        shape->rows, shape->label_bytes)
                                                 : slot->host_labels;
+    if (shape->has_places)
+        slot->places = host_part(memory, layout->places, slot, sizeof(*slot->places));
+    slot->device_places = memory->device_places ? part(memory->device_places, slot->number,
+                                                       shape->rows, sizeof(*slot->places))
+                                                : slot->places;
     enum error error = device_event_new(memory->device, &slot->copied);
     return error ? error : device_event_new(memory->device, &slot->released);
 }
@@ -134,16 +143,26 @@ static enum error make_host(struct slot_memory *memory)
     return error;
 }
 
+/* NULL on a CPU: there those of the host do. */
+static enum error make_device_parts(struct slot_memory *memory, size_t row_bytes, void **ret_parts)
+{
+    const struct ring_shape *shape = &memory->shape;
+    if (memory->device->kind == DEVICE_CPU)
+        return OK;
+    return device_memory_new(memory->device, shape->slots * part_bytes(shape->rows, row_bytes),
+                             ret_parts);
+}
+
 static enum error memory_init(struct slot_memory *memory)
 {
     const struct ring_shape *shape = &memory->shape;
     enum error error = make_host(memory);
     if (!error && shape->device_row_bytes > 0)
         error = make_targets(memory);
-    if (!error && shape->label_bytes > 0 && memory->device->kind != DEVICE_CPU)
-        error = device_memory_new(memory->device,
-                                  shape->slots * part_bytes(shape->rows, shape->label_bytes),
-                                  &memory->device_labels);
+    if (!error && shape->label_bytes > 0)
+        error = make_device_parts(memory, shape->label_bytes, &memory->device_labels);
+    if (!error && shape->has_places)
+        error = make_device_parts(memory, sizeof(uint32_t), &memory->device_places);
     for (size_t i = 0; !error && i < shape->slots; i++) {
         memory->slots[i].number = i;
         error = slot_init(memory, &memory->slots[i]);
@@ -192,6 +211,7 @@ void slot_memory_free(struct slot_memory *memory)
     device_memory_free(memory->device, memory->memory);
     device_host_free(memory->device, memory->host);
     device_memory_free(memory->device, memory->device_labels);
+    device_memory_free(memory->device, memory->device_places);
     free(memory->free);
     free(memory);
 }

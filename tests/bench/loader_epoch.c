@@ -18,7 +18,7 @@
 
 struct bench {
     const char *sampler, *store, *device;
-    int64_t size, epochs, slots, fetchers, cache_bytes, work_us, draws_ahead;
+    int64_t size, epochs, slots, fetchers, cache_bytes, work_us, draws_ahead, resident_bytes;
 };
 
 static const struct command command_epoch;
@@ -96,6 +96,7 @@ static enum error measure(const struct bench *bench, struct store *store, struct
                                    .slots = (size_t)bench->slots,
                                    .fetchers = (size_t)bench->fetchers,
                                    .cache_bytes = (size_t)bench->cache_bytes,
+                                   .resident_bytes = (uint64_t)bench->resident_bytes,
                                    .expand = true,
                                    .scale = 1.0f / 255,
                                    .patience_ms = 10000};
@@ -173,6 +174,12 @@ static enum error run(const struct program *self, int argc, char **argv)
          .maximum = 1e15L,
          .argument = "BYTES",
          .help = "row cache"},
+        {.name = "resident_bytes",
+         .type = OPTION_INTEGER,
+         .target = &bench.resident_bytes,
+         .maximum = 1e15L,
+         .argument = "BYTES",
+         .help = "rows that stay on the device"},
         {.name = "draws_ahead",
          .type = OPTION_INTEGER,
          .target = &bench.draws_ahead,

@@ -19,7 +19,17 @@
 
 #define FAKE_OPERATIONS 4096
 
-enum fake_kind { FAKE_COPY, FAKE_EXPAND, FAKE_SCALE, FAKE_NORMALIZE, FAKE_SET, FAKE_AWAIT };
+enum fake_kind {
+    FAKE_COPY,
+    FAKE_EXPAND,
+    FAKE_SCALE,
+    FAKE_NORMALIZE,
+    FAKE_GATHER,
+    FAKE_GATHER_U8,
+    FAKE_GATHER_F32,
+    FAKE_SET,
+    FAKE_AWAIT
+};
 
 struct fake_operation {
     enum fake_kind kind;
@@ -29,6 +39,7 @@ struct fake_operation {
     float scale;
     const float *mean, *deviation; /* [columns] */
     size_t columns;
+    struct device_rows rows;
     struct device_event *event;
     int64_t moment; /* of the event */
 };
@@ -51,6 +62,8 @@ struct device_event {
 
 /* What was taken and not given back. */
 static _Atomic int64_t fake_allocations, fake_hosts;
+static uint64_t fake_left = (uint64_t)1 << 40;  /* what it says, of its memory */
+static size_t fake_refused;                     /* memory of so many bytes it has none; 0: any */
 static _Atomic int64_t fake_copies, fake_bytes; /* into the device, and their bytes */
 
 static inline void fake_wait_mark(struct device_event *event, int64_t moment)
@@ -59,6 +72,18 @@ static inline void fake_wait_mark(struct device_event *event, int64_t moment)
     while (event->reached < moment)
         pthread_cond_wait(&event->changed, &event->lock);
     pthread_mutex_unlock(&event->lock);
+}
+
+/* What it has had from the reference is right: test_device. */
+static inline enum error fake_gather_now(const struct fake_operation *operation)
+{
+    const float *mean = operation->mean, *deviation = operation->deviation;
+    if (operation->kind == FAKE_GATHER)
+        return device_cpu_ops.gather(NULL, operation->to, &operation->rows);
+    if (operation->kind == FAKE_GATHER_F32)
+        return device_cpu_ops.gather_f32(NULL, operation->to, &operation->rows, mean, deviation);
+    return device_cpu_ops.gather_u8(NULL, operation->to, &operation->rows, operation->scale, mean,
+                                    deviation);
 }
 
 static inline void fake_do(const struct fake_operation *operation)
@@ -82,6 +107,12 @@ static inline void fake_do(const struct fake_operation *operation)
             ((float *)operation->to)[i] = (((float *)operation->to)[i] - operation->mean[column]) /
                                           operation->deviation[column];
         }
+        break;
+    case FAKE_GATHER:
+    case FAKE_GATHER_U8:
+    case FAKE_GATHER_F32:
+        if (fake_gather_now(operation))
+            abort();
         break;
     case FAKE_SET:
         pthread_mutex_lock(&operation->event->lock);
@@ -133,6 +164,8 @@ static inline enum error fake_enqueue(struct device_queue *queue, struct fake_op
 static inline enum error fake_memory_new(struct device *device, size_t bytes, void **ret_memory)
 {
     (void)device;
+    if (fake_refused > 0 && bytes == fake_refused)
+        return error_set_memory(bytes, "fake memory");
     *ret_memory = calloc(1, bytes ? bytes : 1);
     atomic_fetch_add(&fake_allocations, 1);
     return *ret_memory ? OK : ERROR_MEMORY;
@@ -224,6 +257,43 @@ static inline enum error fake_normalize(struct device_queue *queue, float *x, si
                                                        .deviation = deviation});
 }
 
+static inline enum error fake_gather(struct device_queue *queue, void *to,
+                                     const struct device_rows *from)
+{
+    return fake_enqueue(queue,
+                        (struct fake_operation){.kind = FAKE_GATHER, .to = to, .rows = *from});
+}
+
+static inline enum error fake_gather_u8(struct device_queue *queue, float *to,
+                                        const struct device_rows *from, float scale,
+                                        const float *mean, const float *deviation)
+{
+    return fake_enqueue(queue, (struct fake_operation){.kind = FAKE_GATHER_U8,
+                                                       .to = to,
+                                                       .rows = *from,
+                                                       .scale = scale,
+                                                       .mean = mean,
+                                                       .deviation = deviation});
+}
+
+static inline enum error fake_gather_f32(struct device_queue *queue, float *to,
+                                         const struct device_rows *from, const float *mean,
+                                         const float *deviation)
+{
+    return fake_enqueue(queue, (struct fake_operation){.kind = FAKE_GATHER_F32,
+                                                       .to = to,
+                                                       .rows = *from,
+                                                       .mean = mean,
+                                                       .deviation = deviation});
+}
+
+static inline enum error fake_memory_left(struct device *device, uint64_t *ret_bytes)
+{
+    (void)device;
+    *ret_bytes = fake_left;
+    return OK;
+}
+
 static inline enum error fake_queue_wait(struct device_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
@@ -292,6 +362,10 @@ static const struct device_ops fake_device_ops = {
     .u8_to_f32 = fake_expand,
     .scale_f32 = fake_scale,
     .normalize_f32 = fake_normalize,
+    .gather = fake_gather,
+    .gather_u8 = fake_gather_u8,
+    .gather_f32 = fake_gather_f32,
+    .memory_left = fake_memory_left,
     .queue_wait = fake_queue_wait,
     .event_new = fake_event_new,
     .event_free = fake_event_free,

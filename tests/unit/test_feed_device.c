@@ -11,7 +11,8 @@
 
 #define ROWS 10
 #define UNITS 1007
-#define WIDE 36 /* features: an even number of them */
+#define EPOCHS 3 /* at most */
+#define WIDE 36  /* features: an even number of them */
 
 static const float mean[] = {0.25f, 100}, deviation[] = {0.5f, 3};
 
@@ -35,10 +36,10 @@ static void late_init(struct late *late, size_t features, enum element element, 
     late->setting.options.device = &fake_device;
     late->setting.options.expand = expand;
     late->row_bytes = features * (expand || element == ELEMENT_F32 ? sizeof(float) : 1);
-    late->seen = calloc(UNITS, late->row_bytes);
-    late->seen_ids = calloc(UNITS, sizeof(*late->seen_ids));
-    late->seen_labels = calloc(UNITS, sizeof(*late->seen_labels));
-    late->seen_typed = calloc(UNITS, sizeof(double));
+    late->seen = calloc(UNITS * EPOCHS, late->row_bytes);
+    late->seen_ids = calloc(UNITS * EPOCHS, sizeof(*late->seen_ids));
+    late->seen_labels = calloc(UNITS * EPOCHS, sizeof(*late->seen_labels));
+    late->seen_typed = calloc(UNITS * EPOCHS, sizeof(double));
     assert_true(late->seen && late->seen_ids && late->seen_labels && late->seen_typed);
     assert_ok(fake_queue_new(&fake_device, &late->queue));
 }
@@ -86,12 +87,14 @@ static void check_seen(const struct late *late)
 {
     const struct setting *setting = &late->setting;
     assert_ok(device_queue_wait(&fake_device, late->queue));
-    for (int64_t first = 0; first < setting->sampler.units; first += ROWS) {
-        int64_t rows = fake_cut(&setting->sampler, first, ROWS);
+    int64_t end = setting->sampler.units * setting->sampler.epochs, rows;
+    for (int64_t first = 0; first < end; first += rows) {
+        rows = fake_cut(&setting->sampler, first, ROWS);
         struct feed_batch batch = {.rows = (size_t)rows,
                                    .ids = late->seen_ids + first,
                                    .labels = late->seen_labels + first,
                                    .features = late->seen + (size_t)first * late->row_bytes,
+                                   .epoch = first / UNITS,
                                    .first = first};
         check_batch(setting, &batch, first, (size_t)rows);
     }
@@ -137,11 +140,12 @@ static void test_floats(void **state)
 
 /* What an epoch of the device brought, in the order of the stream. */
 static char *features_of_epoch(enum element element, struct feature_moments moments,
-                               size_t *ret_bytes)
+                               uint64_t resident_bytes, size_t *ret_bytes)
 {
     struct late late = {.queue = NULL};
     late_init(&late, WIDE, element, true);
     late.setting.options.moments = moments;
+    late.setting.options.resident_bytes = resident_bytes;
     late.setting.options.slots = 3;
     setting_open(&late.setting);
     use_batches(&late, INT64_MAX);
@@ -171,9 +175,9 @@ static void test_normalized_on_the_device(void **state)
         enum element element = e ? ELEMENT_F32 : ELEMENT_U8;
         size_t bytes;
         float *plain = (float *)(void *)features_of_epoch(
-            element, (struct feature_moments){.channels = 0}, &bytes);
+            element, (struct feature_moments){.channels = 0}, 0, &bytes);
         for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
-            float *seen = (float *)(void *)features_of_epoch(element, forms[f], &bytes);
+            float *seen = (float *)(void *)features_of_epoch(element, forms[f], 0, &bytes);
             for (size_t i = 0; i < bytes / sizeof(float); i++) {
                 size_t channel = i % WIDE / (WIDE / forms[f].channels);
                 float centred = plain[i] - (forms[f].mean ? forms[f].mean[channel] : 0);
@@ -283,12 +287,192 @@ static void test_rows_without_features(void **state)
     run_epoch_of(0, ELEMENT_F32, false, 3, 1);
 }
 
+/* ---- rows that stay on the device --------------------------------------- */
+
+/* All epochs are right, and from the second one on nothing but row numbers is copied. */
+static void run_resident(struct late *late, size_t fetchers, int64_t resident, bool is_exact)
+{
+    struct feed_stats stats;
+    late->setting.sampler.epochs = EPOCHS;
+    late->setting.options.slots = 5;
+    late->setting.options.fetchers = fetchers;
+    setting_open(&late->setting);
+    use_batches(late, UNITS / ROWS + 1);
+    feed_get_stats(late->setting.feed, &stats);
+    assert_true(!is_exact || stats.resident_rows <= UNITS);
+    use_batches(late, INT64_MAX);
+    check_seen(late);
+    feed_get_stats(late->setting.feed, &stats);
+    assert_int_equal(stats.resident_rows, resident);
+    if (is_exact)
+        assert_int_equal(stats.copied_rows, UNITS + (EPOCHS - 1) * (UNITS - resident));
+    else
+        assert_true(stats.copied_rows >= UNITS && stats.copied_rows < 2 * UNITS);
+    late_close(late);
+}
+
+static void test_rows_stay_on_the_device(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 6; form++) {
+        struct late late = {.queue = NULL};
+        late_init(&late, FEATURES, form < 4 ? ELEMENT_U8 : ELEMENT_F32, form % 4 < 2);
+        late.setting.options.resident_bytes = FEED_RESIDENT_AUTO;
+        if (form % 2) /* ids that are a column */
+            late.setting.store.store.info.id_column = "id";
+        run_resident(&late, 1, UNITS, true);
+    }
+}
+
+/* A fetcher that is behind may fetch what another one brings for a later batch. */
+static void test_rows_that_stay_come_by_several_fetchers(void **state)
+{
+    (void)state;
+    struct late late = {.queue = NULL};
+    late_init(&late, FEATURES, ELEMENT_U8, true);
+    late.setting.options.resident_bytes = FEED_RESIDENT_AUTO;
+    late.setting.store.delay_us = 100;
+    run_resident(&late, 4, UNITS, false);
+}
+
+static void test_as_many_rows_stay_as_there_is_room_for(void **state)
+{
+    (void)state;
+    for (int64_t rows = 1; rows < UNITS; rows += 333) {
+        struct late late = {.queue = NULL};
+        late_init(&late, FEATURES, ELEMENT_U8, true);
+        late.setting.options.resident_bytes = (uint64_t)(rows + ROWS * 5) * FEATURES + 7;
+        run_resident(&late, 1, rows, true);
+    }
+}
+
+/* Too little is left there, or it is gone when it is asked for: each batch is copied, as without. */
+static void test_a_device_without_room(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        struct late late = {.queue = NULL};
+        struct feed_stats stats;
+        late_init(&late, FEATURES, ELEMENT_U8, true);
+        late.setting.options.resident_bytes = form == 2 ? 100 : FEED_RESIDENT_AUTO;
+        uint64_t bytes = (UNITS + 64 * ROWS) * FEATURES; /* 64 slots, with floats, fit twice */
+        fake_left = form == 0 ? 2 * bytes - 1 : (uint64_t)1 << 40;
+        fake_refused = form == 1 ? bytes : 0;
+        setting_open(&late.setting);
+        use_batches(&late, INT64_MAX);
+        check_seen(&late);
+        feed_get_stats(late.setting.feed, &stats);
+        assert_int_equal(stats.resident_rows, 0);
+        assert_int_equal(stats.copied_rows, 0);
+        fake_left = (uint64_t)1 << 40;
+        fake_refused = 0;
+        late_close(&late);
+    }
+}
+
+/* What they are scaled and normalized to is what it was when each batch was copied. */
+static void test_rows_that_stay_are_normalized(void **state)
+{
+    (void)state;
+    struct feature_moments moments = {.channels = 2, .mean = mean, .deviation = deviation};
+    for (int e = 0; e < 2; e++) {
+        enum element element = e ? ELEMENT_F32 : ELEMENT_U8;
+        size_t bytes;
+        char *copied = features_of_epoch(element, moments, 0, &bytes);
+        char *gathered = features_of_epoch(element, moments, FEED_RESIDENT_AUTO, &bytes);
+        assert_true(memcmp(copied, gathered, bytes) == 0);
+        free(copied);
+        free(gathered);
+    }
+}
+
+/* All that an epoch-wise walk brings: rows, ids, labels and features of each batch. */
+struct brought {
+    char *bytes;
+    size_t length, capacity;
+};
+
+static void bring(struct brought *brought, struct device *device, struct device_queue *queue,
+                  const void *from, size_t bytes, bool is_on_device)
+{
+    if (brought->length + bytes > brought->capacity) {
+        brought->capacity = 2 * brought->capacity + bytes;
+        brought->bytes = realloc(brought->bytes, brought->capacity);
+        assert_non_null(brought->bytes);
+    }
+    if (!is_on_device && bytes > 0)
+        memcpy(brought->bytes + brought->length, from, bytes);
+    if (is_on_device)
+        assert_ok(device_copy_out(device, queue, brought->bytes + brought->length, from, bytes));
+    assert_ok(device_queue_wait(device, queue));
+    brought->length += bytes;
+}
+
+static struct brought walk(bool is_cpu, bool expand, enum bad_rows bad_rows, uint64_t resident)
+{
+    struct late late = {.queue = NULL};
+    struct brought brought = {.bytes = NULL};
+    struct device *device = &fake_device;
+    const struct feed_batch *batch;
+    late_init(&late, FEATURES, ELEMENT_U8, expand);
+    late.setting.sampler.epochs = EPOCHS;
+    late.setting.store.missing_id = 3;
+    late.setting.store.bad_id = 200;
+    late.setting.options.bad_rows = bad_rows;
+    late.setting.options.resident_bytes = resident;
+    late.setting.options.fetchers = 2;
+    struct device_queue *queue = late.queue;
+    if (is_cpu) {
+        assert_ok(device_open("cpu", &device));
+        late.setting.options.device = device;
+        assert_ok(device_queue_new(device, &queue));
+    }
+    setting_open(&late.setting);
+    enum error error;
+    while (!(error = feed_next(late.setting.feed, queue, &batch))) {
+        bring(&brought, device, queue, &batch->rows, sizeof(batch->rows), false);
+        bring(&brought, device, queue, batch->ids, batch->rows * sizeof(*batch->ids), false);
+        bring(&brought, device, queue, batch->labels, batch->rows * sizeof(*batch->labels), false);
+        bring(&brought, device, queue, batch->features, batch->rows * late.row_bytes, true);
+        assert_ok(feed_put(late.setting.feed, queue, batch));
+    }
+    assert_int_equal(error, ERROR_END);
+    if (is_cpu) {
+        feed_close(late.setting.feed);
+        late.setting.feed = NULL;
+        device_queue_free(device, queue);
+        device_close(device);
+    }
+    late_close(&late);
+    return brought;
+}
+
+/* Rows that are bad are left out, or are zeros, the first time and from then on, and the bits are
+ * the same: of rows that stay or not, on the CPU or not. */
+static void test_bad_rows_stay_bad(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 4; form++) {
+        enum bad_rows bad_rows = form < 2 ? BAD_ROWS_SKIP : BAD_ROWS_REPLACE;
+        struct brought right = walk(true, form % 2, bad_rows, 0);
+        for (int other = 0; other < 4; other++) {
+            uint64_t resident = other == 0 ? 0 : other == 1 ? FEED_RESIDENT_AUTO : 1 << 20;
+            struct brought seen = walk(other == 3, form % 2, bad_rows, resident);
+            assert_int_equal(seen.length, right.length);
+            assert_true(memcmp(seen.bytes, right.bytes, right.length) == 0);
+            free(seen.bytes);
+        }
+        free(right.bytes);
+    }
+}
+
 static void test_close_while_the_device_works(void **state)
 {
     (void)state;
-    for (int64_t batches = 0; batches < 12; batches += 3) {
+    for (int64_t batches = 0; batches < 24; batches += 3) {
         struct late late = {.queue = NULL};
         late_init(&late, FEATURES, ELEMENT_U8, true);
+        late.setting.options.resident_bytes = batches % 2 ? FEED_RESIDENT_AUTO : 0;
         late.setting.options.fetchers = 2;
         setting_open(&late.setting);
         use_batches(&late, batches);
@@ -306,6 +490,12 @@ int main(void)
         cmocka_unit_test(test_labels_on_the_device),
         cmocka_unit_test(test_adjacent_batches_are_copied_together),
         cmocka_unit_test(test_rows_without_features),
+        cmocka_unit_test(test_rows_stay_on_the_device),
+        cmocka_unit_test(test_rows_that_stay_come_by_several_fetchers),
+        cmocka_unit_test(test_as_many_rows_stay_as_there_is_room_for),
+        cmocka_unit_test(test_a_device_without_room),
+        cmocka_unit_test(test_rows_that_stay_are_normalized),
+        cmocka_unit_test(test_bad_rows_stay_bad),
         cmocka_unit_test(test_close_while_the_device_works),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
