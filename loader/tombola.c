@@ -192,6 +192,11 @@ static struct cache choose_cache(size_t bytes)
                           .reserve_bytes = (size_t)(machine.free_bytes / 4)};
 }
 
+static uint64_t choose_resident(size_t bytes)
+{
+    return bytes == 0 ? FEED_RESIDENT_AUTO : bytes == TOMBOLA_NOT_RESIDENT ? 0 : bytes;
+}
+
 static enum error open_parts(struct tombola_feed *feed, const struct tombola_options *options)
 {
     struct cache cache = choose_cache(options->cache_bytes);
@@ -243,6 +248,7 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
         .scale = options->scale != 0 ? options->scale : 1.0f / 255,
         .patience_ms = options->patience_ms != 0 ? options->patience_ms : PATIENCE_MS_DEFAULT,
         .trust_labels = options->trust_labels != 0,
+        .resident_bytes = choose_resident(options->resident_bytes),
         .labels = (enum label_element)options->labels,
         .moments = {
             .channels = options->channels, .mean = options->mean, .deviation = options->deviation}};
@@ -589,7 +595,9 @@ void tombola_feed_stats(const struct tombola_feed *feed, struct tombola_stats *r
                                   .copy_ns = inner.copy_ns,
                                   .wait_ns = inner.wait_ns,
                                   .first_ns = inner.first_ns,
-                                  .lost = inner.lost};
+                                  .lost = inner.lost,
+                                  .resident_rows = inner.resident_rows,
+                                  .copied_rows = inner.copied_rows};
     copy_out(ret_stats, bytes, &stats, sizeof(stats));
 }
 

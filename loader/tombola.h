@@ -131,6 +131,7 @@ enum tombola_labels {
 };
 
 #define TOMBOLA_NO_CACHE SIZE_MAX
+#define TOMBOLA_NOT_RESIDENT SIZE_MAX
 
 /* Zero is the default of every member but the first three. Texts are copied. */
 struct tombola_options {
@@ -178,6 +179,11 @@ struct tombola_options {
     size_t channels;
     const float *mean;      /* [channels]; NULL: 0 */
     const float *deviation; /* [channels], above 0; NULL: 1 */
+    /* Memory of the device for rows that stay there, as they are stored: each is copied once, later
+     * batches are gathered by their numbers. 0: on a GPU all rows, if they take no more than a half
+     * of the memory that is left there, else none, and none on the CPU; n: as many as fit;
+     * TOMBOLA_NOT_RESIDENT: none. */
+    size_t resident_bytes;
 };
 
 struct tombola_batch {
@@ -218,6 +224,8 @@ struct tombola_stats {
     int64_t wait_ns;  /* the caller waited in tombola_feed_next(), the first batch left out */
     int64_t first_ns; /* from open to the first batch */
     int64_t lost;     /* leases that ran out before put: somebody else got those batches, too */
+    int64_t resident_rows; /* that stay in the device's memory now */
+    int64_t copied_rows;   /* where rows may stay there: fetched and copied so far */
 };
 
 struct tombola_feed;

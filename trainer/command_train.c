@@ -12,7 +12,7 @@
 /* What the table fills besides a struct training_options. */
 struct arguments {
     const char *model, *hidden_units, *loss, *bad_rows, *ps_strategy, *ps_transport, *cuda_graphs;
-    const char *exchange;
+    const char *exchange, *resident;
     struct hyperparameter_options learns;
     double feature_scale, patience_seconds, save_seconds;
     int64_t seed, threads;
@@ -236,6 +236,7 @@ static enum error choose(const struct arguments *arguments, struct training_opti
     options->round_robin = strcmp(arguments->ps_strategy, "round_robin") == 0;
     options->staleness = arguments->staleness;
     options->tcp_only = strcmp(arguments->ps_transport, "tcp") == 0;
+    options->keeps_resident = strcmp(arguments->resident, "auto") == 0;
     options->engine.no_graphs = strcmp(arguments->cuda_graphs, "off") == 0;
     return error;
 }
@@ -492,6 +493,13 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .choices = "auto|off",
          .help = "auto: the work of a batch is one launch on a GPU, where that works; off: each "
                  "operation is launched by itself, with the same results"},
+        {.name = "resident",
+         .type = OPTION_CHOICE,
+         .target = &arguments->resident,
+         .choices = "auto|off",
+         .help =
+             "auto: on a GPU all rows stay there, each copied once, if they take no more than a "
+             "half of the memory that is left; off: each batch is copied, with the same results"},
     };
     enum { OWN = sizeof(table) / sizeof(table[0]), ALL = OWN + HYPERPARAMETER_OPTIONS };
     struct option all[ALL];
@@ -523,6 +531,7 @@ static enum error run(const struct program *program, int argc, char **argv)
                                   .ps_transport = "auto",
                                   .exchange = "servers",
                                   .cuda_graphs = "auto",
+                                  .resident = "auto",
                                   .patience_seconds = 60,
                                   .save_seconds = 600,
                                   .seed = -1,

@@ -10,14 +10,15 @@
 
 static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
 {
-    static char *names[] = {"sampler",      "store",    "batch_size",  "device",      "stream",
-                            "pull",         "bad_rows", "first_index", "batches",     "expand",
-                            "scale",        "slots",    "fetchers",    "cache_bytes", "patience_ms",
-                            "trust_labels", "rank",     "world",       "pad",         "state",
-                            "worker",       "token",    "authority",   "labels",      "mean",
-                            "deviation",    NULL};
+    static char *names[] = {
+        "sampler",      "store",          "batch_size",  "device",      "stream",
+        "pull",         "bad_rows",       "first_index", "batches",     "expand",
+        "scale",        "slots",          "fetchers",    "cache_bytes", "patience_ms",
+        "trust_labels", "rank",           "world",       "pad",         "state",
+        "worker",       "token",          "authority",   "labels",      "mean",
+        "deviation",    "resident_bytes", NULL};
     struct tombola_options options = {.struct_bytes = sizeof(options)};
-    Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = -1;
+    Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = -1, resident_bytes = -1;
     Py_buffer mean = {.buf = NULL}, deviation = {.buf = NULL};
     long long first_index = 0, batches = 0, patience_ms = 0, rank = 0, world = 0;
     if (self->calls) {
@@ -25,16 +26,16 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
         return -1;
     }
     if (!PyArg_ParseTupleAndKeywords(
-            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*", names, &options.sampler_url,
+            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*n", names, &options.sampler_url,
             &options.store_uri, &batch_size, &options.device, &options.stream, &options.pull,
             &options.bad_rows, &first_index, &batches, &options.expand, &options.scale, &slots,
             &fetchers, &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world,
             &options.pad, &options.state, &options.worker, &options.token, &options.authority,
-            &options.labels, &mean, &deviation))
+            &options.labels, &mean, &deviation, &resident_bytes))
         return -1;
-    if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1) {
+    if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1 || resident_bytes < -1) {
         PyErr_SetString(PyExc_ValueError,
-                        "batch_size, slots, fetchers and cache are counts of 0 or more");
+                        "batch_size, slots, fetchers, cache and resident are counts of 0 or more");
         goto out;
     }
     if (mean.len != deviation.len || mean.len % (Py_ssize_t)sizeof(float) != 0) {
@@ -51,6 +52,9 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
     options.cache_bytes = cache_bytes > 0    ? (size_t)cache_bytes
                           : cache_bytes == 0 ? TOMBOLA_NO_CACHE
                                              : 0;
+    options.resident_bytes = resident_bytes > 0    ? (size_t)resident_bytes
+                             : resident_bytes == 0 ? TOMBOLA_NOT_RESIDENT
+                                                   : 0;
     options.first_index = first_index;
     options.batches = batches;
     options.patience_ms = patience_ms;
@@ -268,12 +272,14 @@ static PyObject *feed_stats(struct feed_object *self, PyObject *unused)
     if (!self->feed)
         return PyErr_Format(PyExc_ValueError, "the loader is closed");
     tombola_feed_stats(self->feed, &stats, sizeof(stats));
-    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "batches",
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "batches",
                          (long long)stats.batches, "rows", (long long)stats.rows, "bytes",
                          (long long)stats.bytes, "bad_rows", (long long)stats.bad_rows, "pull_ns",
                          (long long)stats.pull_ns, "fetch_ns", (long long)stats.fetch_ns, "copy_ns",
                          (long long)stats.copy_ns, "wait_ns", (long long)stats.wait_ns, "first_ns",
-                         (long long)stats.first_ns, "lost", (long long)stats.lost);
+                         (long long)stats.first_ns, "lost", (long long)stats.lost, "resident_rows",
+                         (long long)stats.resident_rows, "copied_rows",
+                         (long long)stats.copied_rows);
 }
 
 static PyObject *feed_out(struct feed_object *self, void *unused)

@@ -166,6 +166,31 @@ for cache in ("auto", 500_000, 1 << 30, 1):
 """)
 
 
+@pytest.mark.parametrize("options", [{}, {"dtype": "float32"}, {"mean": 20, "std": 70}, {"bad_rows": "skip"}], ids=str)
+def test_rows_that_stay_on_the_device_change_no_batch(program, options):
+    """All, some, or none of them, by number and by lease: three epochs, the first of which brings them."""
+    program(f"options = {options!r}" + """
+def batches(resident, **more):
+    with tombola.Loader(url, store, batch_size=100, resident=resident, **options, **more) as loader:
+        return [(ids.tobytes(), labels.tobytes(), x.tobytes()) for _ in range(3) for ids, labels, x in loader], loader.stats()
+plain, stats = batches(0, pull="index")
+assert len(plain) == 60 and stats["resident_rows"] == stats["copied_rows"] == 0, stats
+seen, stats = batches(1 << 30, pull="index")
+assert seen == plain and stats["resident_rows"] == stats["copied_rows"] == 2000, stats
+seen, stats = batches((500 + 8 * 100) * 784, pull="index", slots=8)
+assert seen == plain and stats["resident_rows"] == 500 and stats["copied_rows"] >= 2000 + 2 * 1500, stats
+seen, stats = batches("auto", pull="index")
+assert seen == plain and stats["resident_rows"] == 0, "a CPU keeps none"
+assert sorted(batches(1 << 30)[0]) == sorted(plain), "by lease"
+try:
+    batches(-2)
+except ValueError as error:
+    assert "resident" in str(error)
+else:
+    raise AssertionError("a negative number")
+""")
+
+
 def test_views_share_the_memory_of_the_ring(program):
     """No copy while there is room: then what is kept is copied, and the loop goes on."""
     program("""

@@ -139,6 +139,15 @@ def test_cuda_graphs_change_no_bit(served, store, tmp_path, batch):  # noqa: F81
     assert ends[0] == ends[1]
 
 
+def test_rows_that_stay_on_a_gpu_change_no_bit(served, store, tmp_path):  # noqa: F811
+    """Where there is a GPU: each row is copied once, and gathered from then on."""
+    ends = []
+    for resident in ("auto", "off"):
+        learns(served, store, tmp_path / resident, batch_size=50, train_steps=150, resident=resident, **EVERYTHING)
+        ends.append(newest(tmp_path / resident).read_bytes())
+    assert ends[0] == ends[1]
+
+
 # ---- in a cluster ---------------------------------------------------------------------------------
 
 

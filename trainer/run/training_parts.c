@@ -528,6 +528,7 @@ enum error training_parts_open_feed(struct training_parts *parts)
     const struct index_set *done = &parts->facts.done;
     int64_t end = index_set_end(done);
     struct index_range gap = index_set_gap(done, 0, end);
+    feed.resident_bytes = parts->options->keeps_resident ? FEED_RESIDENT_AUTO : 0;
     feed_close(parts->feed);
     parts->feed = NULL;
     enum error error = feed_open(&feed, &parts->feed);

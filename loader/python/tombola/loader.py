@@ -77,6 +77,8 @@ class Loader:
                     end), trust_labels: as in tombola.h
     cache           bytes of memory for rows, all or as many as fit, filled while the first batches come; "auto": half of
                     what is free on the machine or in the container; 0: none
+    resident        bytes of the device's memory for rows that stay there, as they are stored: each is copied once. "auto": on
+                    a GPU all rows, if they take no more than half of the memory that is left there; 0: none
     copy            True: arrays of their own, always
     state           of state_dict(): go on from there
     token           for the sampler, a bearer token; None: TOMBOLA_TOKEN of the environment
@@ -108,6 +110,7 @@ class Loader:
         batches: int = 0,
         bad_rows: Literal["fail", "skip", "replace"] = "fail",
         cache: int | Literal["auto"] = "auto",
+        resident: int | Literal["auto"] = "auto",
         slots: int = 0,
         fetchers: int = 0,
         patience: float | None = 60.0,
@@ -145,6 +148,7 @@ class Loader:
             "slots": slots,
             "fetchers": fetchers,
             "cache_bytes": -1 if cache == "auto" else cache,
+            "resident_bytes": -1 if resident == "auto" else resident,
             "patience_ms": -1 if patience is None else max(1, round(patience * 1000)),
             "trust_labels": trust_labels,
             "rank": rank or 0,
