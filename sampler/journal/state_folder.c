@@ -11,13 +11,13 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/array.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "common/remote_disk.h"
 
 #define HOLDER_BYTES 256    /* of DIR/lock; in one sector */
 #define DIRECT_BYTES 4096   /* what O_DIRECT wants memory and lengths to be multiples of */
@@ -51,22 +51,6 @@ char *state_path(const char *folder, const char *name)
 }
 
 /* ---- the folder --------------------------------------------------------- */
-
-/* In user space, too: magic numbers of statfs(2). */
-static bool is_remote(const char *folder)
-{
-    static const uint32_t elsewhere[] = {0x6969,     0xfe534d42, 0xff534d42, 0x517b,
-                                         0x65735546, 0x00c36400, 0x0bd00bd0, 0x01021997,
-                                         0x47504653, 0x5346414f, 0x19830326, 0x7461636f};
-    struct statfs facts;
-    if (statfs(folder, &facts) != 0)
-        return true;
-    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
-        if ((uint32_t)facts.f_type == elsewhere[i])
-            return true;
-    }
-    return false;
-}
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
@@ -409,7 +393,7 @@ enum error state_open(const char *folder, struct state **ret_state)
     state->folders_there = file_folders_there(folder);
     state->may_undo = true;
     error = file_make_folders(folder);
-    state->is_remote = is_remote(folder);
+    state->is_remote = remote_disk_holds(folder);
     if (!error)
         error = lock_folder(state);
     if (!error)
