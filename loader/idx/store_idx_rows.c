@@ -142,6 +142,7 @@ enum error idx_reader_open(struct store *base, struct reader **ret_reader)
 {
     const struct idx_store *store = (const struct idx_store *)base;
     struct strided_layout layout = {.path = store->path,
+                                    .name = store->path,
                                     .identity = &store->identity,
                                     .begin = store->header.bytes,
                                     .row_bytes = store->header.row_bytes,

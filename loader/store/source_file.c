@@ -182,7 +182,7 @@ enum error source_file_read(struct source_file *file, void *out, size_t bytes, u
 {
     bool again = false;
     enum error error = read_once(file, out, bytes, offset, &again);
-    for (int attempt = 0; error && again; attempt++) {
+    for (int attempt = 0; error && again && !file->is_copy; attempt++) {
         struct error_report report;
         error_report_take(error, &report);
         error = open_again(file, attempt, &report);

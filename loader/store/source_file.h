@@ -4,7 +4,7 @@
  * change while it is open: same size, modification time, inode and device.
  *
  * Reads are pread(2), never mmap. EIO and ESTALE reopen the path, compare, and try again with
- * growing pauses for about 13 seconds before they fail. One thread at a time.
+ * growing pauses for about 13 seconds before they fail (but for a copy). One thread at a time.
  *
  * A file is read through a descriptor, or through a door of its kind of store, where closing a
  * descriptor would do harm (sqlite_door.h).
@@ -12,6 +12,7 @@
 #ifndef LOADER_STORE_SOURCE_FILE_H
 #define LOADER_STORE_SOURCE_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -31,6 +32,7 @@ struct source_file {
     const struct source_door *door; /* NULL: by descriptor */
     void *handle;                   /* of the door */
     struct file_identity identity;
+    bool is_copy; /* its bytes can be had elsewhere: a read that fails is not tried again */
 };
 
 /* `expected` NULL: whatever is there; else ERROR_INPUT when the path now is another file. On

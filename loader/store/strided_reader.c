@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "loader/store/row_gather.h"
 
 #define GAP_BYTES 4096 /* so many are read for nothing rather than apart: the disk reads a page */
 
@@ -12,9 +13,22 @@ struct strided_reader {
     struct strided_layout layout;
     struct source_file file;
     struct strided_rows rows;
+    struct row_gather *gather;  /* owned; NULL: rows are read one by one */
     struct fetch_place *places; /* owned; by row */
     size_t places_capacity;
 };
+
+/* A reader that does without it is slower, and no more. */
+static void open_gather(struct strided_reader *reader)
+{
+    struct row_gather *gather = array_new(1, sizeof(*gather), "a reader of a store");
+    const struct source_file *file = &reader->file;
+    if (gather && row_gather_open(gather, file->path, file->descriptor, file->identity.size_bytes,
+                                  reader->rows.piece_rows * reader->rows.row_bytes))
+        reader->gather = gather;
+    else
+        free(gather);
+}
 
 enum error strided_reader_open(struct store *store, const struct strided_layout *layout,
                                struct reader **ret_reader)
@@ -29,6 +43,9 @@ enum error strided_reader_open(struct store *store, const struct strided_layout 
                                          layout->row_bytes, store->info.rows);
     if (!error)
         error = source_file_open(&reader->file, layout->path, layout->identity);
+    reader->file.is_copy = layout->is_copy;
+    if (!error)
+        open_gather(reader);
     if (error)
         strided_reader_close(&reader->reader);
     else
@@ -39,6 +56,9 @@ enum error strided_reader_open(struct store *store, const struct strided_layout 
 void strided_reader_close(struct reader *base)
 {
     struct strided_reader *reader = (struct strided_reader *)base;
+    if (reader->gather)
+        row_gather_close(reader->gather);
+    free(reader->gather);
     source_file_close(&reader->file);
     strided_rows_release(&reader->rows);
     free(reader->places);
@@ -55,11 +75,45 @@ static size_t find_rows(const struct strided_reader *reader, struct fetch_call *
         if (row >= 0)
             places[found++] = (struct fetch_place){.key = row, .index = i};
         else
-            fetch_call_miss(call, i, reader->layout.path);
+            fetch_call_miss(call, i, reader->layout.name);
     }
     fetch_places_sort(places, found);
     return found;
 }
+
+/* ---- by one call -------------------------------------------------------- */
+
+/* How many of `wanted` one call serves, in the window. */
+static size_t gather(const struct strided_reader *reader, const struct fetch_place *places,
+                     size_t wanted)
+{
+    size_t row_bytes = reader->layout.row_bytes, count = 0;
+    row_gather_clear(reader->gather);
+    while (count < wanted &&
+           row_gather_add(reader->gather,
+                          reader->layout.begin + (uint64_t)places[count].key * row_bytes,
+                          row_bytes))
+        count++;
+    return count > 0 && row_gather_copy(reader->gather) ? count : 0;
+}
+
+/* Those in front that can be had so; the others are left to those who know what is wrong. */
+static enum error fetch_gathered(struct strided_reader *reader, struct fetch_call *call,
+                                 const struct fetch_place *places, size_t wanted, size_t *ret_done)
+{
+    enum error error = OK;
+    size_t count, done = 0;
+    while (done < wanted && !error && (count = gather(reader, places + done, wanted - done)) > 0) {
+        const uint8_t *record = reader->gather->window;
+        for (size_t i = 0; i < count && !error; i++, record += reader->layout.row_bytes)
+            error = reader->layout.take(reader->reader.store, call, &places[done + i], record);
+        done += count;
+    }
+    *ret_done = done;
+    return error;
+}
+
+/* ---- one by one --------------------------------------------------------- */
 
 /* How many of `wanted` one read serves. */
 static size_t count_near(const struct strided_rows *rows, const struct fetch_place *places,
@@ -85,6 +139,11 @@ static enum error fetch_near(struct strided_reader *reader, struct fetch_call *c
     return error;
 }
 
+static enum error check_file(const struct strided_reader *reader)
+{
+    return reader->layout.is_copy ? OK : source_file_check(&reader->file);
+}
+
 enum error strided_reader_fetch(struct reader *base, const int64_t *ids, size_t count,
                                 void *features, size_t stride_bytes, double *labels,
                                 enum row_status *status)
@@ -92,19 +151,21 @@ enum error strided_reader_fetch(struct reader *base, const int64_t *ids, size_t 
     struct strided_reader *reader = (struct strided_reader *)base;
     struct fetch_call call;
     fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
-    enum error error = source_file_check(&reader->file);
+    enum error error = check_file(reader);
     if (!error)
         error = array_grow((void **)&reader->places, &reader->places_capacity, count,
                            sizeof(*reader->places), "a batch of rows");
     if (error)
         return error;
-    size_t found = find_rows(reader, &call, count);
-    for (size_t done = 0; done < found && !error;) {
+    size_t found = find_rows(reader, &call, count), done = 0;
+    if (reader->gather)
+        error = fetch_gathered(reader, &call, reader->places, found, &done);
+    while (done < found && !error) {
         size_t near = count_near(&reader->rows, reader->places + done, found - done);
         error = fetch_near(reader, &call, reader->places + done, near);
         done += near;
     }
     if (!error)
-        error = source_file_check(&reader->file); /* what was written meanwhile may be among it */
+        error = check_file(reader); /* what was written meanwhile may be among it */
     return error ? error : fetch_call_finish(&call);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The reader of a store whose rows have one length and lie in one file: a batch in the order of the
- * file, neighbours by one read. What a record means, the kind of store says. One thread; blocks.
+ * file, neighbours by one read, or, on a local disk, some hundred rows by one system call
+ * (row_gather.h). What a record means, the kind of store says. One thread; blocks.
  */
 #ifndef LOADER_STORE_STRIDED_READER_H
 #define LOADER_STORE_STRIDED_READER_H
@@ -13,8 +14,13 @@
 struct strided_layout {
     const char *path; /* borrowed, as the identity */
     const struct file_identity *identity;
-    uint64_t begin; /* of row 0, in bytes */
+    const char *name; /* of the store, in messages about rows that it does not have; borrowed */
+    uint64_t begin;   /* of row 0, in bytes */
     size_t row_bytes;
+    bool
+        is_copy; /* of rows that can be had elsewhere, and that `take` knows from those of any other
+                   * file: what fails is not tried again, nor is it checked whether the file is
+                   * still what it was */
     /* The row that has an id; -1: none. */
     int64_t (*find)(const struct store *store, int64_t id);
     /* Says by fetch_call_set() what became of the row at place->index, number place->key, whose
