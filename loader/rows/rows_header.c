@@ -18,7 +18,7 @@
 
 static_assert(sizeof(struct rows_head) == 160, "the file's layout");
 
-#define FLAGS_KNOWN (ROWS_IDS | ROWS_CONSECUTIVE | ROWS_WEIGHTS | ROWS_GROUPS)
+#define FLAGS_KNOWN (ROWS_IDS | ROWS_CONSECUTIVE | ROWS_WEIGHTS | ROWS_GROUPS | ROWS_KEPT)
 #define COLUMNS 4
 
 /* ---- offsets ------------------------------------------------------------ */
@@ -63,7 +63,8 @@ static size_t texts_bytes(const struct rows_header *header)
         bytes += strlen(header->feature_names[i]) + 1;
     for (size_t i = 0; i < header->head.label_texts; i++)
         bytes += strlen(header->label_texts[i]) + 1;
-    return bytes;
+    bytes += header->source ? strlen(header->source) + 1 : 0;
+    return bytes + (size_t)header->head.dimensions * sizeof(header->shape[0]);
 }
 
 static uint32_t flags_of(const struct store_info *info)
@@ -72,7 +73,24 @@ static uint32_t flags_of(const struct store_info *info)
            (info->weight_column ? ROWS_WEIGHTS : 0u) | (info->group_column ? ROWS_GROUPS : 0u);
 }
 
-enum error rows_header_init(struct rows_header *header, const struct store_info *info)
+/* A shape of more dimensions than anybody's is none. */
+static void take_shape(struct rows_header *header, const struct store_info *info)
+{
+    if (!info->shape || info->dimensions > ROWS_DIMENSIONS_LIMIT)
+        return;
+    header->head.dimensions = info->dimensions;
+    memcpy(header->shape, info->shape, info->dimensions * sizeof(header->shape[0]));
+}
+
+static void take_key(struct rows_header *header, const struct store_info *info, const uint8_t *key)
+{
+    header->head.flags |= ROWS_KEPT;
+    memcpy(header->head.key, key, ROWS_KEY_BYTES);
+    header->source = info->uri;
+}
+
+enum error rows_header_init(struct rows_header *header, const struct store_info *info,
+                            const uint8_t *key)
 {
     *header = (struct rows_header){
         .head = {.magic = ROWS_MAGIC,
@@ -87,6 +105,9 @@ enum error rows_header_init(struct rows_header *header, const struct store_info 
         .feature_names = (const char **)info->feature_names,
         .label_texts = (const char **)info->label_texts,
     };
+    take_shape(header, info);
+    if (key)
+        take_key(header, info, key);
     bool fits = round_up(sizeof(header->head) + texts_bytes(header), ROWS_ALIGNMENT,
                          &header->head.head_bytes);
     return fits && place(header)
@@ -114,6 +135,8 @@ enum error rows_header_write(const struct rows_header *header, struct buffer *ou
     add_list(out, header->columns, COLUMNS);
     add_list(out, header->feature_names, (size_t)head.features);
     add_list(out, header->label_texts, (size_t)head.label_texts);
+    add_list(out, &header->source, header->source ? 1 : 0);
+    buffer_add(out, header->shape, (size_t)head.dimensions * sizeof(header->shape[0]));
     enum error error = buffer_add(out, zeros, (size_t)head.head_bytes - (out->length - start));
     if (error)
         return error;
@@ -199,6 +222,12 @@ static enum error check_length(const struct rows_head *head, uint64_t file_bytes
                      path, file_bytes, where, head->file_bytes, head->rows, head->row_bytes);
 }
 
+static bool has_key(const struct rows_head *head)
+{
+    static const uint8_t none[ROWS_KEY_BYTES];
+    return memcmp(head->key, none, sizeof(none)) != 0;
+}
+
 static enum error check_numbers(const struct rows_header *header, const char *path)
 {
     const struct rows_head *head = &header->head;
@@ -211,7 +240,9 @@ static enum error check_numbers(const struct rows_header *header, const char *pa
         head->label_texts > head->head_bytes || (!ids && (!consecutive || head->first_id != 0)) ||
         head->first_id < 0 ||
         (consecutive && head->first_id > INT64_MAX - (int64_t)(head->rows - 1)) ||
-        (head->label_kind == LABEL_TEXT) != (head->label_texts > 0))
+        (head->label_kind == LABEL_TEXT) != (head->label_texts > 0) ||
+        head->dimensions > ROWS_DIMENSIONS_LIMIT ||
+        (has_key(head) && !rows_header_has(header, ROWS_KEPT)))
         return refuse(path, "counts what cannot be");
     return OK;
 }
@@ -276,6 +307,25 @@ static bool read_lists(struct rows_header *header, const char **at, const char *
     return true;
 }
 
+/* What follows the lists: the source, and a shape of as many features as there are. */
+static bool read_rest(struct rows_header *header, const char **at, const char *end)
+{
+    uint64_t features = 1;
+    size_t bytes = (size_t)header->head.dimensions * sizeof(header->shape[0]);
+    if (rows_header_has(header, ROWS_KEPT) && !(header->source = next_text(at, end)))
+        return false;
+    if (bytes > (size_t)(end - *at))
+        return false;
+    memcpy(header->shape, *at, bytes);
+    *at += bytes;
+    for (size_t i = 0; i < header->head.dimensions; i++) {
+        if (header->shape[i] < 1 ||
+            __builtin_mul_overflow(features, (uint64_t)header->shape[i], &features))
+            return false;
+    }
+    return header->head.dimensions == 0 || features == header->head.features;
+}
+
 /* Zeros, no more than alignment needs. */
 static bool is_padding(const char *at, const char *end)
 {
@@ -296,8 +346,10 @@ static enum error read_texts(struct rows_header *header, const char *path)
         return ERROR_MEMORY;
     header->feature_names = header->lists;
     header->label_texts = header->lists + header->head.features;
-    if (!read_columns(header, &at, end) || !read_lists(header, &at, end) || !is_padding(at, end))
-        return refuse(path, "has names or labels that are no texts in their order");
+    if (!read_columns(header, &at, end) || !read_lists(header, &at, end) ||
+        !read_rest(header, &at, end) || !is_padding(at, end))
+        return refuse(path, "has names or labels that are no texts in their order, or a shape of "
+                            "other features");
     return OK;
 }
 

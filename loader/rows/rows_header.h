@@ -5,7 +5,8 @@
  *
  *   header   struct rows_head, then texts that end in NUL: the columns' names (id, label, weight,
  *            group; "" for one that is not there), F names of features, L texts of labels in the
- *            order of their bytes; zeros up to a multiple of 64 bytes
+ *            order of their bytes; what is ROWS_KEPT, also the source; the D sizes of a row's
+ *            dimensions, int64; zeros up to a multiple of 64 bytes
  *   keys     R records of key_bytes, all that a frame needs (rows_record.h)
  *   rows     R records of row_bytes, all that a batch needs (rows_record.h)
  *   texts    of each row the label as it was written, where labels are LABEL_REAL, and the group
@@ -33,8 +34,13 @@ enum rows_flag {
     ROWS_IDS = 1,         /* a column of ids: the keys hold them; else they are row numbers */
     ROWS_CONSECUTIVE = 2, /* the id of row r is first_id + r */
     ROWS_WEIGHTS = 4,
-    ROWS_GROUPS = 8
+    ROWS_GROUPS = 8,
+    ROWS_KEPT =
+        16 /* a row cache's (loader/cache): it has a key, and says where its rows are from */
 };
+
+#define ROWS_KEY_BYTES 16
+#define ROWS_DIMENSIONS_LIMIT 16
 
 /* The first bytes of the file. */
 struct rows_head {
@@ -55,23 +61,28 @@ struct rows_head {
     uint32_t element;                           /* enum element */
     uint32_t label_kind;                        /* enum label_kind */
     char digest[CONTENT_DIGEST_TEXT_BYTES - 1]; /* of all rows (content_digest.h) */
-    uint64_t zeros[3];
+    uint8_t key[ROWS_KEY_BYTES]; /* ROWS_KEPT: of what the rows were read from; else zeros */
+    uint64_t dimensions;         /* D of a row, whose sizes multiply to F; 0: [F] */
 };
 
 /* A header in memory, and what its texts are. */
 struct rows_header {
     struct rows_head head;
-    const char *columns[4];     /* id, label, weight, group; NULL: there is none */
-    const char **feature_names; /* [F] */
-    const char **label_texts;   /* [L + 1]: the last is where one more would begin */
-    char *memory;               /* owned: all texts; NULL: borrowed from a store */
-    const char **lists;         /* owned: feature_names, then label_texts */
+    const char *columns[4];               /* id, label, weight, group; NULL: there is none */
+    const char **feature_names;           /* [F] */
+    const char **label_texts;             /* [L + 1]: the last is where one more would begin */
+    const char *source;                   /* ROWS_KEPT: the URI of the rows' store; else NULL */
+    int64_t shape[ROWS_DIMENSIONS_LIMIT]; /* [D] */
+    char *memory;                         /* owned: all texts; NULL: borrowed from a store */
+    const char **lists;                   /* owned: feature_names, then label_texts */
 };
 
 enum { ROWS_COLUMN_ID, ROWS_COLUMN_LABEL, ROWS_COLUMN_WEIGHT, ROWS_COLUMN_GROUP };
 
-/* For rows of a store like this, whose names are borrowed; no texts yet, the first id 0. */
-enum error rows_header_init(struct rows_header *header, const struct store_info *info) MUST_CHECK;
+/* For rows of a store like this, whose names are borrowed; no texts yet, the first id 0. `key`:
+ * [ROWS_KEY_BYTES], the file is a row cache's; NULL: it is none. */
+enum error rows_header_init(struct rows_header *header, const struct store_info *info,
+                            const uint8_t *key) MUST_CHECK;
 /* The header's bytes, checksum included, behind what `out` holds. */
 enum error rows_header_write(const struct rows_header *header, struct buffer *out) MUST_CHECK;
 

@@ -18,23 +18,28 @@ static bool has_label_value(const struct rows_header *header)
     return header->head.label_kind == LABEL_INTEGER || header->head.label_kind == LABEL_REAL;
 }
 
-/* Over where the record belongs, and what it is. */
-static uint32_t checksum_of(int64_t place, const uint8_t *record, size_t bytes)
+/* Over the file, where in it the record belongs, and what it is. */
+static uint32_t checksum_of(const struct rows_header *header, int64_t place, const uint8_t *record,
+                            size_t bytes)
 {
-    uint32_t sum = crc32c_add(0, &place, sizeof(place));
+    uint32_t sum;
+    memcpy(&sum, header->head.key, sizeof(sum));
+    sum = crc32c_add(sum, &place, sizeof(place));
     return crc32c_add(sum, record + CHECKSUM_BYTES, bytes - CHECKSUM_BYTES);
 }
 
-static bool has_checksum(int64_t place, const uint8_t *record, size_t bytes)
+static bool has_checksum(const struct rows_header *header, int64_t place, const uint8_t *record,
+                         size_t bytes)
 {
     uint32_t noted;
     memcpy(&noted, record, sizeof(noted));
-    return noted == checksum_of(place, record, bytes);
+    return noted == checksum_of(header, place, record, bytes);
 }
 
-static void set_checksum(int64_t place, uint8_t *record, size_t bytes)
+static void set_checksum(const struct rows_header *header, int64_t place, uint8_t *record,
+                         size_t bytes)
 {
-    uint32_t sum = checksum_of(place, record, bytes);
+    uint32_t sum = checksum_of(header, place, record, bytes);
     memcpy(record, &sum, sizeof(sum));
 }
 
@@ -80,7 +85,7 @@ void rows_key_write(const struct rows_header *header, int64_t row, const struct 
     at = put(at, rows_header_has(header, ROWS_IDS), &key->id, sizeof(key->id));
     at = put(at, rows_header_has(header, ROWS_WEIGHTS), &key->weight, sizeof(key->weight));
     put(at, rows_header_has_texts(header), &key->texts, sizeof(key->texts));
-    set_checksum(row, out, header->head.key_bytes);
+    set_checksum(header, row, out, header->head.key_bytes);
 }
 
 static const uint8_t *get(const uint8_t *at, bool there, void *field, size_t bytes)
@@ -108,7 +113,7 @@ const char *rows_key_read(const struct rows_header *header, int64_t row, const u
 {
     struct rows_key_start start;
     struct rows_key key = {.id = row, .weight = 1};
-    if (!has_checksum(row, record, header->head.key_bytes))
+    if (!has_checksum(header, row, record, header->head.key_bytes))
         return WRONG_CHECKSUM;
     const uint8_t *at = get(record, true, &start, sizeof(start));
     key.code = start.code;
@@ -135,7 +140,7 @@ void rows_row_write(const struct rows_header *header, int64_t id, double label,
     if (bytes > 0)
         memcpy(out + sizeof(start), features, bytes);
     memset(out + sizeof(start) + bytes, 0, all - sizeof(start) - bytes);
-    set_checksum(id, out, all);
+    set_checksum(header, id, out, all);
 }
 
 const char *rows_row_read(const struct rows_header *header, int64_t id, const uint8_t *record,
@@ -143,7 +148,7 @@ const char *rows_row_read(const struct rows_header *header, int64_t id, const ui
 {
     struct rows_row start;
     size_t features = (size_t)header->head.features;
-    if (!has_checksum(id, record, (size_t)header->head.row_bytes))
+    if (!has_checksum(header, id, record, (size_t)header->head.row_bytes))
         return WRONG_CHECKSUM;
     memcpy(&start, record, sizeof(start));
     if (!is_label(header, start.label) ||

@@ -7,7 +7,9 @@
  *   row   struct rows_row, F features, zeros up to a multiple of 8 bytes
  *
  * A key's checksum goes over its row number (int64) and the record behind the checksum, a row's
- * over its id (int64) and the record: a record that lies in another's place does not pass. All is
+ * over its id (int64) and the record: a record that lies in another's place does not pass. In a row
+ * cache both begin with the first four bytes of its key instead of 0: a record of another file does
+ * not pass either. All is
  * written and read with memcpy(): records may begin at any address.
  */
 #ifndef LOADER_ROWS_ROWS_RECORD_H

@@ -108,7 +108,7 @@ static enum error rows_writer_begin(struct store_writer *base)
 {
     struct rows_writer *writer = (struct rows_writer *)base;
     const struct rows_head *head = &writer->header.head;
-    enum error error = rows_header_init(&writer->header, base->info);
+    enum error error = rows_header_init(&writer->header, base->info, base->key);
     if (error)
         return error;
     writer->keys = part_at(head->head_bytes, head->key_bytes);

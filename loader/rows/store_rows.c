@@ -27,6 +27,8 @@ static void describe(struct rows_store *store, bool keys_only)
     store->store.info = (struct store_info){
         .rows = (int64_t)head->rows,
         .features = (size_t)head->features,
+        .shape = head->dimensions > 0 ? header->shape : NULL,
+        .dimensions = (size_t)head->dimensions,
         .element = (enum element)head->element,
         .label_kind = (enum label_kind)head->label_kind,
         .bytes = keys_only ? head->rows_at - head->head_bytes : head->file_bytes,

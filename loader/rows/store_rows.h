@@ -18,6 +18,7 @@ struct rows_store {
     struct rows_header header;
     struct id_index ids; /* rows 0: opened for keys only */
     char digest[CONTENT_DIGEST_TEXT_BYTES];
+    bool is_copy; /* strided_reader.h; set by who opened it, before the first reader: a row cache */
 };
 
 /* store_rows_scan.c, store_rows_fetch.c */

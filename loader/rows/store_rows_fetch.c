@@ -32,9 +32,11 @@ enum error rows_reader_open(struct store *base, struct reader **ret_reader)
 {
     const struct rows_store *store = (const struct rows_store *)base;
     struct strided_layout layout = {.path = store->path,
+                                    .name = store->is_copy ? base->info.uri : store->path,
                                     .identity = &store->identity,
                                     .begin = store->header.head.rows_at,
                                     .row_bytes = (size_t)store->header.head.row_bytes,
+                                    .is_copy = store->is_copy,
                                     .find = find_row,
                                     .take = take_row};
     return strided_reader_open(base, &layout, ret_reader);

@@ -46,6 +46,7 @@ struct store_writer {
     const char *place;             /* for messages; the kind's */
     const char *table;             /* the kind's; NULL: it has none */
     const struct store_info *info; /* what comes; borrowed */
+    const uint8_t *key;            /* row files: of a row cache; borrowed; NULL: it is none */
     int64_t rows;                  /* so far */
     struct content_digest digest;
     char digest_text[CONTENT_DIGEST_TEXT_BYTES]; /* once all rows are there */

@@ -12,10 +12,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
-/* A record's, over its place and all behind the checksum. */
-static void mend_record(int64_t place, uint8_t *record, size_t bytes)
+/* A record's, over the file's key, its place and all behind the checksum. */
+static void mend_record(const struct rows_head *head, int64_t place, uint8_t *record, size_t bytes)
 {
-    uint32_t sum = crc32c_add(0, &place, sizeof(place));
+    uint32_t sum;
+    memcpy(&sum, head->key, sizeof(sum));
+    sum = crc32c_add(sum, &place, sizeof(place));
     sum = crc32c_add(sum, record + sizeof(sum), bytes - sizeof(sum));
     memcpy(record, &sum, sizeof(sum));
 }
@@ -28,7 +30,7 @@ static void mend_records(const struct rows_header *header, uint8_t *file)
     for (int64_t row = 0; row < (int64_t)head->rows; row++) {
         uint8_t *record = file + rows_header_key_at(header, row);
         struct rows_key key = {.id = row};
-        mend_record(row, record, head->key_bytes);
+        mend_record(head, row, record, head->key_bytes);
         if (rows_key_read(header, row, record, &key) == NULL && rows_header_has_texts(header) &&
             key.texts.end >= from && key.texts.end <= limit) {
             key.texts.checksum =
@@ -36,7 +38,7 @@ static void mend_records(const struct rows_header *header, uint8_t *file)
             rows_key_write(header, row, &key, record);
             from = key.texts.end;
         }
-        mend_record(key.id, file + rows_header_row_at(header, row), (size_t)head->row_bytes);
+        mend_record(head, key.id, file + rows_header_row_at(header, row), (size_t)head->row_bytes);
     }
 }
 
