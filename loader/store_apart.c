@@ -13,7 +13,8 @@ struct opening {
     char *uri;      /* owned */
     char **columns; /* [count], owned */
     size_t count;
-    uint64_t cache_bytes;
+    struct store_cache cache;
+    char *folder;        /* owned; the cache's */
     struct store *store; /* owned */
     struct error_report report;
 };
@@ -25,7 +26,7 @@ static void open_it(void *context)
     enum error error =
         opening->count > 0
             ? store_open_columns(opening->uri, columns, opening->count, &opening->store)
-            : store_open_cached(opening->uri, opening->cache_bytes, &opening->store);
+            : store_open_kept(opening->uri, &opening->cache, &opening->store);
     error_report_take(error, &opening->report);
 }
 
@@ -36,6 +37,7 @@ static void release(void *context)
     for (size_t i = 0; i < opening->count; i++)
         free(opening->columns[i]);
     free(opening->columns);
+    free(opening->folder);
     free(opening->uri);
     free(opening);
 }
@@ -54,6 +56,15 @@ static enum error copy_columns(struct opening *opening, const char *const column
     return OK;
 }
 
+static enum error copy_cache(struct opening *opening, const struct store_cache *cache)
+{
+    opening->cache = *cache;
+    if (!cache->folder)
+        return OK;
+    opening->cache.folder = opening->folder = strdup(cache->folder);
+    return opening->folder ? OK : error_set_memory(strlen(cache->folder), "a folder's name");
+}
+
 static enum error take(struct opening *opening, struct store **ret_store)
 {
     if (opening->report.code)
@@ -63,16 +74,17 @@ static enum error take(struct opening *opening, struct store **ret_store)
     return OK;
 }
 
-enum error store_open_apart(const char *uri, uint64_t cache_bytes, const char *const columns[],
-                            size_t count, struct store **ret_store)
+enum error store_open_apart(const char *uri, const struct store_cache *cache,
+                            const char *const columns[], size_t count, struct store **ret_store)
 {
     struct errand *errand = NULL;
     struct opening *opening = array_new(1, sizeof(*opening), "a store");
     if (!opening)
         return ERROR_MEMORY;
-    opening->cache_bytes = cache_bytes;
     opening->uri = strdup(uri);
     enum error error = opening->uri ? OK : error_set_memory(strlen(uri), "a store's URI");
+    if (!error && cache)
+        error = copy_cache(opening, cache);
     if (!error && count > 0)
         error = copy_columns(opening, columns, count);
     if (!error)

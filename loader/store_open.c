@@ -9,7 +9,9 @@
 
 #include "common/array.h"
 #include "common/file.h"
+#include "common/log.h"
 #include "common/text.h"
+#include "loader/cache/kept_store.h"
 #include "loader/store/duplicate_files.h"
 #include "loader/store/row_slots.h"
 #include "loader/store/store_files.h"
@@ -297,6 +299,77 @@ enum error store_open(const char *uri, bool keys_only, struct store **ret_store)
 enum error store_open_cached(const char *uri, uint64_t cache_bytes, struct store **ret_store)
 {
     return open_all(&(struct opening){.cache_bytes = cache_bytes}, uri, ret_store);
+}
+
+/* ---- kept in a folder --------------------------------------------------- */
+
+static enum error note_file(void *context, const char *path)
+{
+    return cache_source_add_file(context, path);
+}
+
+static enum error note_files(struct cache_source *source, const struct store_ops *ops,
+                             struct uri *uri, const struct store_files *files)
+{
+    enum error error = OK;
+    char *const *paths = files->paths ? files->paths : &uri->path;
+    size_t count = files->paths ? files->count : 1;
+    for (size_t i = 0; i < count && !error; i++) {
+        error = cache_source_add_file(source, paths[i]);
+        if (!error && ops->other_files)
+            error = ops->other_files(paths[i], &uri->query, note_file, source);
+    }
+    return error;
+}
+
+/* What a URI says besides its path, and the files that it leads to. */
+static enum error note_uri(void *context, const char *text)
+{
+    struct cache_source *source = context;
+    struct uri uri;
+    struct store_files files;
+    const struct store_ops *ops;
+    const char *parameters = strrchr(text, '?');
+    enum error error = resolve(text, &uri, &ops, &files);
+    if (error)
+        return error;
+    if (ops->endings) {
+        error = cache_source_add_parameters(source, ops->scheme);
+        if (!error)
+            error = cache_source_add_parameters(source, parameters ? parameters : "");
+        if (!error)
+            error = note_files(source, ops, &uri, &files);
+    } else {
+        error = error_set(ERROR_UNAVAILABLE,
+                          "%s: rows that do not come from a file are not kept "
+                          "in a folder: nothing says whether they are still the same",
+                          ops->scheme);
+    }
+    store_files_release(&files);
+    uri_release(&uri);
+    return error;
+}
+
+enum error store_open_kept(const char *uri, const struct store_cache *cache,
+                           struct store **ret_store)
+{
+    struct cache_source source;
+    struct kept_store_options options = {.folder = cache->folder,
+                                         .limit_bytes = cache->folder_limit_bytes,
+                                         .cache_bytes = cache->bytes,
+                                         .open = store_open_cached};
+    if (!cache->folder || !cache->folder[0])
+        return store_open_cached(uri, cache->bytes, ret_store);
+    enum error error = cache_source_init(&source, uri);
+    if (!error)
+        error = for_each_uri(uri, note_uri, &source);
+    if (!error)
+        return kept_store_open(&source, &options, ret_store);
+    cache_source_release(&source);
+    if (error != ERROR_UNAVAILABLE)
+        return error;
+    log_warning("%s", error_message());
+    return store_open_cached(uri, cache->bytes, ret_store);
 }
 
 enum error store_open_columns(const char *uri, const char *const columns[], size_t count,

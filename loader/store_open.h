@@ -21,6 +21,17 @@ enum error store_open(const char *uri, bool keys_only, struct store **ret_store)
  * read them again. The store owns the memory until the cache takes it. */
 enum error store_open_cached(const char *uri, uint64_t cache_bytes,
                              struct store **ret_store) MUST_CHECK;
+/* Where rows are kept that are fetched more than once. */
+struct store_cache {
+    uint64_t bytes;              /* in memory: as store_open_cached(); 0: none */
+    const char *folder;          /* in a file of this folder (loader/cache); NULL or "": in none */
+    uint64_t folder_limit_bytes; /* of all files there; 0: until the disk is full but for a part */
+};
+/* As store_open_cached(), and with a folder rows come from a file there, if they do not already
+ * while it is made: then the store itself is not opened before something is wrong with the file. A
+ * store that is no file is never kept, with a warning. */
+enum error store_open_kept(const char *uri, const struct store_cache *cache,
+                           struct store **ret_store) MUST_CHECK;
 /* As store_open() for all columns, but of the features these alone are read, in the store's order,
  * so that others need not be numbers; a weight of such a name needs none of them. Features that lie
  * in one BLOB are read with it. Where one has no column, all features are there and info names

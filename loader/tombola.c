@@ -13,6 +13,7 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "common/machine.h"
+#include "common/text.h"
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/rank_state.h"
@@ -179,11 +180,12 @@ struct cache {
     size_t bytes, reserve_bytes;
 };
 
-/* By default half of what is free; programs that fill theirs at a time leave a quarter of it. */
-static struct cache choose_cache(size_t bytes)
+/* By default half of what is free; programs that fill theirs at a time leave a quarter of it. With
+ * a file that the system keeps in memory, none. */
+static struct cache choose_cache(size_t bytes, bool has_folder)
 {
     struct machine machine;
-    if (bytes == TOMBOLA_NO_CACHE)
+    if (bytes == TOMBOLA_NO_CACHE || (bytes == 0 && has_folder))
         return (struct cache){.bytes = 0};
     if (bytes > 0)
         return (struct cache){.bytes = bytes};
@@ -197,10 +199,28 @@ static uint64_t choose_resident(size_t bytes)
     return bytes == 0 ? FEED_RESIDENT_AUTO : bytes == TOMBOLA_NOT_RESIDENT ? 0 : bytes;
 }
 
+static enum error choose_folder(const struct tombola_options *options, struct store_cache *ret_kept)
+{
+    const char *limit = getenv("TOMBOLA_CACHE_LIMIT");
+    int64_t bytes = 0;
+    if (options->cache_limit == 0 && limit && limit[0] && !text_parse_bytes(limit, 0, &bytes))
+        return error_set(ERROR_USAGE, "TOMBOLA_CACHE_LIMIT is \"%s\"; a number of bytes is right",
+                         limit);
+    *ret_kept = (struct store_cache){
+        .folder = options->cache_dir ? options->cache_dir : getenv("TOMBOLA_CACHE"),
+        .folder_limit_bytes = options->cache_limit ? options->cache_limit : (uint64_t)bytes};
+    return OK;
+}
+
 static enum error open_parts(struct tombola_feed *feed, const struct tombola_options *options)
 {
-    struct cache cache = choose_cache(options->cache_bytes);
-    enum error error = store_open_cached(options->store_uri, cache.bytes, &feed->store);
+    struct store_cache kept;
+    enum error error = choose_folder(options, &kept);
+    if (error)
+        return error;
+    struct cache cache = choose_cache(options->cache_bytes, kept.folder && kept.folder[0]);
+    kept.bytes = cache.bytes;
+    error = store_open_kept(options->store_uri, &kept, &feed->store);
     if (!error)
         error = device_open(options->device, &feed->device);
     if (!error)

@@ -18,7 +18,7 @@ struct arguments {
     int64_t seed, threads;
     int64_t aggregate; /* 0: not given */
     int64_t staleness; /* -1: not given */
-    bool hidden_units_given, save_given, sync;
+    bool hidden_units_given, save_given, cache_bytes_given, sync;
     const char *status_listen; /* NULL: not given */
     char status_host[256];
     struct cluster_flags cluster;
@@ -237,6 +237,8 @@ static enum error choose(const struct arguments *arguments, struct training_opti
     options->staleness = arguments->staleness;
     options->tcp_only = strcmp(arguments->ps_transport, "tcp") == 0;
     options->keeps_resident = strcmp(arguments->resident, "auto") == 0;
+    if (options->cache && options->cache[0] && !arguments->cache_bytes_given)
+        options->cache_bytes = 0; /* the system keeps the file in memory, for all */
     options->engine.no_graphs = strcmp(arguments->cuda_graphs, "off") == 0;
     return error;
 }
@@ -390,9 +392,25 @@ static enum error parse(const struct program *program, int argc, char **argv,
         {.name = "cache_bytes",
          .type = OPTION_INTEGER,
          .target = &options->cache_bytes,
+         .given = &arguments->cache_bytes_given,
          .argument = "BYTES",
          .help =
              "memory for rows, all or as many as fit, filled while the first batches come; 0: none",
+         .minimum = 0,
+         .maximum = (long double)INT64_MAX},
+        {.name = "cache",
+         .type = OPTION_TEXT,
+         .target = &options->cache,
+         .argument = "DIR",
+         .help =
+             "keep rows in a file of this folder, which other programs on the machine and later "
+             "ones read too; it is made while the first batches come"},
+        {.name = "cache_limit",
+         .type = OPTION_INTEGER,
+         .target = &options->cache_limit,
+         .argument = "BYTES",
+         .help = "of all files there; those not used for the longest time make room. 0: until a "
+                 "twentieth of the disk is left",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "ps_hosts",

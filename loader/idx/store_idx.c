@@ -28,8 +28,8 @@ static enum error read_header(struct source_file *file, struct idx_header *ret_h
 
 /* ---- labels ------------------------------------------------------------- */
 
-/* "train-labels-idx1-ubyte" beside "train-images-idx3-ubyte", if it is there; owned; NULL: none. */
-static enum error find_labels(const char *path, char **ret_path)
+/* "train-labels-idx1-ubyte" beside "train-images-idx3-ubyte"; owned; NULL: the name is another. */
+static enum error name_labels(const char *path, char **ret_path)
 {
     const char *images = strstr(path, IMAGES), *next = images;
     while (next && (next = strstr(next + 1, IMAGES)))
@@ -41,11 +41,31 @@ static enum error find_labels(const char *path, char **ret_path)
     if (!found)
         return error_set_memory(strlen(path), "a file's name");
     memcpy(found + (images - path), LABELS, sizeof(LABELS) - 1);
-    if (access(found, F_OK) == 0)
-        *ret_path = found;
-    else
-        free(found);
+    *ret_path = found;
     return OK;
+}
+
+/* The same, if it is there. */
+static enum error find_labels(const char *path, char **ret_path)
+{
+    enum error error = name_labels(path, ret_path);
+    if (!error && *ret_path && access(*ret_path, F_OK) != 0) {
+        free(*ret_path);
+        *ret_path = NULL;
+    }
+    return error;
+}
+
+static enum error idx_store_other_files(const char *path, struct uri_query *query,
+                                        store_file_sink *add, void *context)
+{
+    const char *labels = uri_query_get(query, "labels");
+    char *named = NULL;
+    enum error error = labels ? OK : name_labels(path, &named);
+    if (!error && (labels ? labels : named))
+        error = add(context, labels ? labels : named);
+    free(named);
+    return error;
 }
 
 static enum error check_labels(const struct idx_store *store, const struct idx_header *labels,
@@ -227,6 +247,7 @@ const struct store_ops store_idx_ops = {
     .scheme = "idx",
     .endings = "-idx2-ubyte|-idx3-ubyte|-idx4-ubyte|.idx",
     .open = idx_store_open,
+    .other_files = idx_store_other_files,
     .close = idx_store_close,
     .scan = idx_store_scan,
     .reader_open = idx_reader_open,

@@ -11,31 +11,32 @@
 static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
 {
     static char *names[] = {
-        "sampler",      "store",          "batch_size",  "device",      "stream",
-        "pull",         "bad_rows",       "first_index", "batches",     "expand",
-        "scale",        "slots",          "fetchers",    "cache_bytes", "patience_ms",
-        "trust_labels", "rank",           "world",       "pad",         "state",
-        "worker",       "token",          "authority",   "labels",      "mean",
-        "deviation",    "resident_bytes", NULL};
+        "sampler",  "store",       "batch_size",     "device",       "stream",      "pull",
+        "bad_rows", "first_index", "batches",        "expand",       "scale",       "slots",
+        "fetchers", "cache_bytes", "patience_ms",    "trust_labels", "rank",        "world",
+        "pad",      "state",       "worker",         "token",        "authority",   "labels",
+        "mean",     "deviation",   "resident_bytes", "cache_dir",    "cache_limit", NULL};
     struct tombola_options options = {.struct_bytes = sizeof(options)};
     Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = -1, resident_bytes = -1;
     Py_buffer mean = {.buf = NULL}, deviation = {.buf = NULL};
-    long long first_index = 0, batches = 0, patience_ms = 0, rank = 0, world = 0;
+    long long first_index = 0, batches = 0, patience_ms = 0, rank = 0, world = 0, cache_limit = 0;
     if (self->calls) {
         PyErr_SetString(PyExc_TypeError, "a Feed is opened once");
         return -1;
     }
     if (!PyArg_ParseTupleAndKeywords(
-            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*n", names, &options.sampler_url,
+            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*nzL", names, &options.sampler_url,
             &options.store_uri, &batch_size, &options.device, &options.stream, &options.pull,
             &options.bad_rows, &first_index, &batches, &options.expand, &options.scale, &slots,
             &fetchers, &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world,
             &options.pad, &options.state, &options.worker, &options.token, &options.authority,
-            &options.labels, &mean, &deviation, &resident_bytes))
+            &options.labels, &mean, &deviation, &resident_bytes, &options.cache_dir, &cache_limit))
         return -1;
-    if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1 || resident_bytes < -1) {
-        PyErr_SetString(PyExc_ValueError,
-                        "batch_size, slots, fetchers, cache and resident are counts of 0 or more");
+    if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1 || resident_bytes < -1 ||
+        cache_limit < 0) {
+        PyErr_SetString(
+            PyExc_ValueError,
+            "batch_size, slots, fetchers, cache, cache_limit and resident are counts of 0 or more");
         goto out;
     }
     if (mean.len != deviation.len || mean.len % (Py_ssize_t)sizeof(float) != 0) {
@@ -55,6 +56,7 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
     options.resident_bytes = resident_bytes > 0    ? (size_t)resident_bytes
                              : resident_bytes == 0 ? TOMBOLA_NOT_RESIDENT
                                                    : 0;
+    options.cache_limit = (uint64_t)cache_limit;
     options.first_index = first_index;
     options.batches = batches;
     options.patience_ms = patience_ms;

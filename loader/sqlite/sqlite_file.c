@@ -68,6 +68,29 @@ static enum error has_content(const char *path, const char *suffix, bool *ret_co
     return error;
 }
 
+static enum error add_name(const char *path, const char *suffix, store_file_sink *add,
+                           void *context)
+{
+    char *name = NULL;
+    if (asprintf(&name, "%s%s", path, suffix) < 0)
+        return error_set_memory(strlen(path), "a file's name");
+    enum error error = add(context, name);
+    free(name);
+    return error;
+}
+
+enum error sqlite_journals(const char *path, store_file_sink *add, void *context)
+{
+    char *real = file_real_path(path);
+    if (!real)
+        return ERROR_MEMORY;
+    enum error error = add_name(real, "-journal", add, context);
+    if (!error)
+        error = add_name(real, "-wal", add, context);
+    free(real);
+    return error;
+}
+
 enum error sqlite_check_journals(const char *path)
 {
     bool journal = false;

@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "loader/store/source_file.h"
+#include "loader/store/store.h"
 
 /* ERROR_INPUT: no SQLite file, cut off, or a journal beside it says that a writer
  * died or is at work. *ret_changes: how often it was written, as its header counts. */
@@ -25,6 +26,9 @@ enum error sqlite_file_check_mode(struct source_file *file) MUST_CHECK;
 /* ERROR_INPUT when a journal or log with content lies beside the file, which SQLite would apply to
  * whatever has the file's name. */
 enum error sqlite_check_journals(const char *path) MUST_CHECK;
+
+/* Calls `add` with the names of both. */
+enum error sqlite_journals(const char *path, store_file_sink *add, void *context) MUST_CHECK;
 
 /* A connection to the file at `path`, of one thread; reads as sqlite_vfs.h says. `expected` NULL:
  * to whatever is there, else ERROR_INPUT when it is another. Nothing was read yet. */

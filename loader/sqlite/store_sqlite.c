@@ -334,10 +334,18 @@ static enum error sqlite_store_open(struct uri *uri, bool keys_only, struct stor
     return OK;
 }
 
+static enum error sqlite_store_other_files(const char *path, struct uri_query *query,
+                                           store_file_sink *add, void *context)
+{
+    (void)query;
+    return sqlite_journals(path, add, context);
+}
+
 const struct store_ops store_sqlite_ops = {
     .scheme = "sqlite",
     .endings = ".sqlite|.sqlite3|.db",
     .open = sqlite_store_open,
+    .other_files = sqlite_store_other_files,
     .close = sqlite_store_close,
     .scan = sqlite_store_scan,
     .reader_open = sqlite_reader_open,

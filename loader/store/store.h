@@ -103,6 +103,8 @@ enum scan_columns {
 /* Returns OK to go on; anything else ends the scan, which returns it. */
 typedef enum error store_sink(void *context, const struct store_block *block);
 
+typedef enum error store_file_sink(void *context, const char *path);
+
 struct store;
 struct reader;
 struct row_slots;
@@ -122,6 +124,10 @@ struct store_ops {
      * until close(). False: it kept none, or they were taken. NULL: it never keeps any. */
     bool (*take_rows)(struct store *store, struct row_slots *ret_slots,
                       const struct id_index **ret_ids);
+    /* Calls `add` with each file besides `path`, of a URI with this query, that rows come from or
+     * open() looks at, there or not. NULL: there are none. */
+    enum error (*other_files)(const char *path, struct uri_query *query, store_file_sink *add,
+                              void *context) MUST_CHECK;
     void (*close)(struct store *store);
     enum error (*scan)(struct store *store, enum scan_columns columns, store_sink *sink,
                        void *context) MUST_CHECK;

@@ -47,7 +47,7 @@ static enum error import_into(struct import_destination *destination, const char
     struct store *store = NULL;
     enum error error = import_destination_open(destination, force);
     if (!error)
-        error = store_open_apart(source, 0, NULL, 0, &store);
+        error = store_open_apart(source, NULL, NULL, 0, &store);
     if (!error && store_info(store)->first_bad_row)
         error = error_set(ERROR_INPUT, "%s", store_info(store)->first_bad_row);
     if (!error) {

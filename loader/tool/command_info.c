@@ -248,7 +248,7 @@ static enum error run(const struct program *program, int argc, char **argv)
     enum error error = options_parse(program, &command_info, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
     if (!error)
-        error = store_open_apart(words[0], 0, NULL, 0, &store);
+        error = store_open_apart(words[0], NULL, NULL, 0, &store);
     if (!error)
         error = show(store, verify, json);
     store_close(store);

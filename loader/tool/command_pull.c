@@ -22,7 +22,8 @@ struct pull_options {
     int64_t size, batches;
     int64_t index; /* -1: not by index */
     bool lease;
-    int64_t fetchers, cache_bytes;
+    int64_t fetchers, cache_bytes, cache_limit;
+    const char *cache; /* NULL: none */
     double patience_seconds;
 };
 
@@ -110,7 +111,9 @@ static enum error pull_to(const struct pull_options *pull, struct output *output
 {
     struct store *store = NULL;
     struct device *device = NULL;
-    enum error error = store_open_apart(pull->store, 0, NULL, 0, &store);
+    struct store_cache cache = {.folder = pull->cache,
+                                .folder_limit_bytes = (uint64_t)pull->cache_limit};
+    enum error error = store_open_apart(pull->store, &cache, NULL, 0, &store);
     if (!error)
         error = device_open("cpu", &device);
     if (!error)
@@ -175,6 +178,21 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .argument = "BYTES",
          .help =
              "memory for rows, all or as many as fit, filled while the first batches come; 0: none",
+         .minimum = 0,
+         .maximum = (long double)INT64_MAX},
+        {.name = "cache",
+         .type = OPTION_TEXT,
+         .target = &pull->cache,
+         .argument = "DIR",
+         .help =
+             "keep rows in a file of this folder, which other programs on the machine and later "
+             "ones read too; it is made while the first batches come"},
+        {.name = "cache_limit",
+         .type = OPTION_INTEGER,
+         .target = &pull->cache_limit,
+         .argument = "BYTES",
+         .help = "of all files there; those not used for the longest time make room. 0: until a "
+                 "twentieth of the disk is left",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "format",

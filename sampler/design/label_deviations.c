@@ -133,7 +133,7 @@ enum error label_deviations(const struct frame *frame, const char *store_uri, co
     survey.spreads = array_new(labels, sizeof(*survey.spreads), "the labels' deviations");
     enum error error = deviations && survey.spreads ? OK : ERROR_MEMORY;
     if (!error)
-        error = store_open_apart(store_uri, 0, &column, 1, &survey.store);
+        error = store_open_apart(store_uri, NULL, &column, 1, &survey.store);
     if (!error)
         error = measure(&survey, column);
     for (uint32_t label = 0; !error && label < labels; label++) {

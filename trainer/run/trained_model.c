@@ -261,7 +261,7 @@ enum error trained_model_open_store(const struct trained_model *trained,
 {
     const struct feature_names *names = &checkpoint_get_facts(trained->checkpoint)->names;
     bool known = names->count > 0 && names->first_count == names->count;
-    return store_open_apart(source->store_uri, 0, (const char *const *)names->first,
+    return store_open_apart(source->store_uri, NULL, (const char *const *)names->first,
                             known ? names->count : 0, ret_store);
 }
 

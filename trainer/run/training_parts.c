@@ -230,8 +230,10 @@ static enum error choose_names(struct training_parts *parts)
 static enum error open_store(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
-    enum error error = store_open_apart(options->store_uri, (uint64_t)options->cache_bytes, NULL, 0,
-                                        &parts->store);
+    struct store_cache cache = {.bytes = (uint64_t)options->cache_bytes,
+                                .folder = options->cache,
+                                .folder_limit_bytes = (uint64_t)options->cache_limit};
+    enum error error = store_open_apart(options->store_uri, &cache, NULL, 0, &parts->store);
     if (error)
         return error;
     const struct store_info *info = store_info(parts->store);
@@ -431,7 +433,7 @@ static enum error load_tests(struct training_parts *parts)
     struct store *store = NULL;
     if (!parts->options->test_store_uri)
         return OK;
-    enum error error = store_open_apart(parts->options->test_store_uri, 0, NULL, 0, &store);
+    enum error error = store_open_apart(parts->options->test_store_uri, NULL, NULL, 0, &store);
     if (error)
         return error;
     struct feature_input_options features =

@@ -76,9 +76,13 @@ class Loader:
     stream, worker, first_index, batches, bad_rows (fail, skip, replace), slots, fetchers, patience (seconds; None: without
                     end), trust_labels: as in tombola.h
     cache           bytes of memory for rows, all or as many as fit, filled while the first batches come; "auto": half of
-                    what is free on the machine or in the container; 0: none
+                    what is free on the machine or in the container, none with a cache_dir; 0: none
     resident        bytes of the device's memory for rows that stay there, as they are stored: each is copied once. "auto": on
                     a GPU all rows, if they take no more than half of the memory that is left there; 0: none
+    cache_dir       a folder: rows are kept in a file there, which other programs on the machine and later ones read, too;
+                    it is made while the first batches come. None: TOMBOLA_CACHE of the environment; "": none
+    cache_limit     bytes of all files there; those not used for the longest time make room. 0: TOMBOLA_CACHE_LIMIT, else
+                    until a twentieth of the disk is left
     copy            True: arrays of their own, always
     state           of state_dict(): go on from there
     token           for the sampler, a bearer token; None: TOMBOLA_TOKEN of the environment
@@ -111,6 +115,8 @@ class Loader:
         bad_rows: Literal["fail", "skip", "replace"] = "fail",
         cache: int | Literal["auto"] = "auto",
         resident: int | Literal["auto"] = "auto",
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_limit: int = 0,
         slots: int = 0,
         fetchers: int = 0,
         patience: float | None = 60.0,
@@ -149,6 +155,8 @@ class Loader:
             "fetchers": fetchers,
             "cache_bytes": -1 if cache == "auto" else cache,
             "resident_bytes": -1 if resident == "auto" else resident,
+            "cache_dir": None if cache_dir is None else os.fspath(cache_dir),
+            "cache_limit": cache_limit,
             "patience_ms": -1 if patience is None else max(1, round(patience * 1000)),
             "trust_labels": trust_labels,
             "rank": rank or 0,

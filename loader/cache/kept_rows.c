@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "loader/cache/kept_rows.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/uri.h"
+#include "loader/rows/rows_file.h"
+#include "loader/rows/store_rows.h"
+#include "loader/store/store_kinds.h"
+
+#define LOCK_ATTEMPTS 20 /* a listing holds the lock for a moment */
+
+/* Without the lock the cache may be removed while it is open, which takes nothing from it. */
+static void hold(int descriptor)
+{
+    const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+    for (int i = 0; i < LOCK_ATTEMPTS && flock(descriptor, LOCK_SH | LOCK_NB) != 0; i++)
+        clock_sleep_ms(1);
+    futimens(descriptor, times); /* only its owner may */
+}
+
+static enum error open_rows(const char *path, struct store **ret_store)
+{
+    struct uri uri = {.path = strdup(path)};
+    enum error error = uri.path ? store_rows_ops.open(&uri, false, ret_store)
+                                : error_set_memory(strlen(path), "a file's name");
+    uri_release(&uri);
+    return error;
+}
+
+/* What has the name and a sound header: is it what it should be? */
+static enum error check_key(const struct rows_store *rows, const struct cache_key *key)
+{
+    const struct rows_header *header = &rows->header;
+    if (rows_header_has(header, ROWS_KEPT) &&
+        memcmp(header->head.key, key->bytes, sizeof(key->bytes)) == 0)
+        return OK;
+    return error_set(ERROR_INPUT, "%s holds other rows than its name says", rows->path);
+}
+
+/* One line of it, whatever it was. */
+static char *name_of(const char *uri)
+{
+    char *name = strdup(uri);
+    for (char *at = name; at && (at = strchr(at, '\n'));)
+        *at = ' ';
+    return name;
+}
+
+static enum error open_store(const char *path, const struct cache_key *key, const char *uri,
+                             struct store **ret_store)
+{
+    struct store *store = NULL;
+    enum error error = open_rows(path, &store);
+    if (error)
+        return error;
+    struct rows_store *rows = (struct rows_store *)store;
+    store->ops = &store_rows_ops;
+    rows->is_copy = true;
+    error = check_key(rows, key);
+    store->info.uri = error ? NULL : name_of(uri);
+    if (!error && !store->info.uri)
+        error = error_set_memory(strlen(uri), "a store's URI");
+    if (error)
+        store_close(store);
+    else
+        *ret_store = store;
+    return error;
+}
+
+enum error kept_rows_open(const char *path, const struct cache_key *key, const char *uri,
+                          struct kept_rows **ret_kept)
+{
+    int descriptor = -1;
+    enum error error = file_open_own(path, O_RDONLY, &descriptor);
+    if (error)
+        return error;
+    hold(descriptor);
+    struct kept_rows *kept = array_new(1, sizeof(*kept), "a row cache");
+    if (!kept) {
+        close(descriptor);
+        return ERROR_MEMORY;
+    }
+    kept->descriptor = descriptor;
+    kept->path = strdup(path);
+    error = kept->path ? open_store(path, key, uri, &kept->store)
+                       : error_set_memory(strlen(path), "a file's name");
+    if (error) {
+        struct error_report report;
+        error_report_take(error, &report);
+        kept_rows_close(kept);
+        return error_restore(&report);
+    }
+    *ret_kept = kept;
+    return OK;
+}
+
+void kept_rows_close(struct kept_rows *kept)
+{
+    if (!kept)
+        return;
+    store_close(kept->store);
+    flock(kept->descriptor, LOCK_UN); /* a child of fork(2) may have the descriptor, too */
+    close(kept->descriptor);
+    free(kept->path);
+    free(kept);
+}
+
+void kept_rows_remove(const struct kept_rows *kept)
+{
+    struct stat held, named;
+    if (fstat(kept->descriptor, &held) == 0 && stat(kept->path, &named) == 0 &&
+        held.st_ino == named.st_ino && held.st_dev == named.st_dev)
+        unlink(kept->path);
+}
+
+char *kept_rows_source(const char *path)
+{
+    struct source_file file;
+    struct rows_header header;
+    char *source = NULL;
+    if (rows_file_open(&file, path, &header))
+        return strdup("");
+    source = strdup(header.source ? header.source : "");
+    rows_header_release(&header);
+    source_file_close(&file);
+    return source;
+}

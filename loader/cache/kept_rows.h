@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A row cache that is open: a row file (loader/rows) whose key is that of the rows' source. As long
+ * as it is open it is not removed to make room.
+ */
+#ifndef LOADER_CACHE_KEPT_ROWS_H
+#define LOADER_CACHE_KEPT_ROWS_H
+
+#include "loader/cache/cache_key.h"
+#include "loader/store/store.h"
+
+struct kept_rows {
+    struct store *store; /* owned */
+    char *path;          /* owned */
+    int descriptor;      /* holds the lock */
+};
+
+/* `uri` is the source's, for messages. ERROR_NOT_FOUND: there is none; ERROR_INPUT: it is damaged,
+ * or belongs to another source. */
+enum error kept_rows_open(const char *path, const struct cache_key *key, const char *uri,
+                          struct kept_rows **ret_kept) MUST_CHECK;
+/* NULL is legal. */
+void kept_rows_close(struct kept_rows *kept);
+
+/* The file, if it still has its name, so that nobody opens it any more. */
+void kept_rows_remove(const struct kept_rows *kept);
+
+/* The URI of what the rows of a cache are from, "" where it cannot be read; free() it. NULL: no
+ * memory. */
+char *kept_rows_source(const char *path);
+
+#endif
