@@ -299,7 +299,20 @@ static enum error take_environment(struct parse *parse)
     return error;
 }
 
-static enum error take_config_item(struct parse *parse, const cJSON *item, const char *path)
+/* Keys with dashes and with underscores are the same option; json_parse() refuses equal ones. */
+static enum error check_once(const struct option *option, const cJSON *first, const cJSON *item,
+                             const char *path)
+{
+    for (const cJSON *before = first; before != item; before = before->next) {
+        if (same_name(option->name, before->string, strlen(before->string)))
+            return error_set(ERROR_INPUT, "config file %s has \"%s\" and \"%s\", the same option",
+                             path, before->string, item->string);
+    }
+    return OK;
+}
+
+static enum error take_config_item(struct parse *parse, const cJSON *first, const cJSON *item,
+                                   const char *path)
 {
     size_t i = find_option(parse, item->string, strlen(item->string));
     if (i == parse->count)
@@ -310,9 +323,10 @@ static enum error take_config_item(struct parse *parse, const cJSON *item, const
                          path, parse->options[i]->name, parse->options[i]->name,
                          is_free(parse, i) ? "the command line or the environment alone"
                                            : "the command line alone");
-    if (is_settled(parse, i, PLACE_CONFIG))
-        return OK;
-    enum error error = options_text_of_json(parse->options[i], item, path, &parse->texts[i]);
+    enum error error = check_once(parse->options[i], first, item, path);
+    if (error || is_settled(parse, i, PLACE_CONFIG))
+        return error;
+    error = options_text_of_json(parse->options[i], item, path, &parse->texts[i]);
     if (error)
         return error;
     snprintf(parse->sources[i], sizeof(parse->sources[i]), "\"%s\" in config file %s",
@@ -337,7 +351,7 @@ static enum error take_config(struct parse *parse, const char *path)
             error_set(ERROR_INPUT, "%s must hold one JSON object, {\"option\": value, ...}", what);
     const cJSON *item;
     for (item = !error ? json->child : NULL; item && !error; item = item->next)
-        error = take_config_item(parse, item, path);
+        error = take_config_item(parse, json->child, item, path);
     cJSON_Delete(json);
     buffer_release(&text);
     return error;

@@ -310,6 +310,12 @@ static void test_config_files(void **state)
     assert_fails(parse("--config", config_of("[1]")), ERROR_INPUT, "one JSON object");
     assert_fails(parse("--config", config_of("{\"seed\":1,}")), ERROR_INPUT, "line 1, column 11");
     assert_fails(parse("--config", config_of("{\"seed\":1,\"seed\":2}")), ERROR_INPUT, "twice");
+    assert_fails(parse("--config", config_of("{\"max-size\":1,\"max_size\":2}")), ERROR_INPUT,
+                 "has \"max-size\" and \"max_size\", the same option");
+    assert_fails(parse("--config", config_of("{\"max_size\":1,\"max-size\":2}")), ERROR_INPUT,
+                 "has \"max_size\" and \"max-size\", the same option");
+    assert_fails(parse("--max-size=3", "--config", config_of("{\"max-size\":1,\"max_size\":2}")),
+                 ERROR_INPUT, "the same option");
     assert_fails(parse("--config", config_of("{\"sede\":1}")), ERROR_USAGE, "did you mean seed?");
     assert_fails(parse("--config", config_of("{\"help\":true}")), ERROR_USAGE,
                  "has the key \"help\"; --help is taken from the command line alone");
