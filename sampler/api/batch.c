@@ -361,9 +361,12 @@ static enum error ack_many(struct request *request, const _Atomic bool *stop)
 /* Acks of very many leases come first, piece by piece. */
 static enum MHD_Result ack_and_draw(struct request *request)
 {
-    if (request->api->batch.leased && request->api->lease.ack_count > STREAM_LEASES_AT_ONCE)
-        return handler_run_slowly(request, ack_many, draw_acked);
-    return draw(request, most_units(request), false);
+    if (!request->api->batch.leased || request->api->lease.ack_count <= STREAM_LEASES_AT_ONCE)
+        return draw(request, most_units(request), false);
+    struct ledger_pull pull = pull_of(request, 0);
+    enum error error = stream_check_pair(request->api->stream, &pull);
+    return error ? response_error(request, error)
+                 : handler_run_slowly(request, ack_many, draw_acked);
 }
 
 /* ---- what moves nothing ------------------------------------------------- */

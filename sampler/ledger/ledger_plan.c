@@ -240,6 +240,16 @@ static enum error plan_pair(const struct ledger *ledger, const struct ledger_pul
     return OK;
 }
 
+enum error ledger_plan_pair(const struct ledger *ledger, const struct ledger_pull *pull,
+                            uint32_t worker, int64_t now_ms)
+{
+    struct ledger_plan plan;
+    struct ledger_pull alone = *pull;
+    alone.ack_count = 0;
+    enum error error = plan_pair(ledger, &alone, worker, now_ms, &plan);
+    return error == ERROR_END ? OK : error;
+}
+
 enum error ledger_plan_unfinished(const struct batching_search *search)
 {
     return error_set(ERROR_UNAVAILABLE,

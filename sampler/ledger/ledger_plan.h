@@ -37,7 +37,7 @@ struct ledger_plan {
 
 /* What a GET /batch or POST /ack asks for. */
 struct ledger_pull {
-    int64_t size;       /* at least 1 */
+    int64_t size;       /* at least 1; of POST /ack 0 */
     const char *worker; /* a valid name; NULL: nothing is leased, the batch is done when answered */
     int64_t seq;        /* at least 0 */
     const int64_t *acks; /* [ack_count]: this worker's, acked before the draw, all or none */
@@ -68,6 +68,11 @@ enum error ledger_plan_unfinished(const struct batching_search *search);
 enum error ledger_plan_acks(const struct ledger *ledger, const struct ledger_pull *pull,
                             uint32_t worker, int64_t now_ms, size_t *ret_live,
                             int64_t *ret_mean_ms) MUST_CHECK;
+
+/* May the pull's pair get a batch, its own or another one, its acks left aside? ERROR_CONFLICT and
+ * ERROR_MEMORY as ledger_plan_draw(), but for a stream that is paused or has nothing left. */
+enum error ledger_plan_pair(const struct ledger *ledger, const struct ledger_pull *pull,
+                            uint32_t worker, int64_t now_ms) MUST_CHECK;
 
 /* Are all of the pull's acks its worker's now, to be extended? ERROR_CONFLICT. */
 enum error ledger_plan_extend(const struct ledger *ledger, const struct ledger_pull *pull,

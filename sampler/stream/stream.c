@@ -194,6 +194,8 @@ static int compare_seqs(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
+/* A draw whose pair is refused for good is as if never asked: it acks nothing. One that has to
+ * wait, or comes to a stream that is paused, has acked: what its worker has done is done. */
 static enum error ack(const struct drawing *drawing)
 {
     const struct ledger_pull *pull = drawing->pull;
@@ -201,6 +203,8 @@ static enum error ack(const struct drawing *drawing)
     int64_t mean_ms;
     enum error error = ledger_plan_acks(&drawing->stream->ledger, pull, drawing->worker,
                                         drawing->now_ms, &live, &mean_ms);
+    if (!error && pull->size > 0)
+        error = ledger_plan_pair(&drawing->stream->ledger, pull, drawing->worker, drawing->now_ms);
     if (error)
         return error;
     note_seen(drawing);

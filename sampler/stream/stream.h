@@ -76,6 +76,10 @@ enum error stream_draw_several(struct stream *stream, const struct ledger_pull *
 enum error stream_peek(struct stream *stream, const struct ledger_pull *pull,
                        struct stream_batch *ret_batch) MUST_CHECK;
 
+/* Is the pull's pair refused for good, whatever is left to draw? As stream_draw(), which asks that
+ * before it acks; for who acks many before a draw. */
+enum error stream_check_pair(struct stream *stream, const struct ledger_pull *pull) MUST_CHECK;
+
 /* More leases than this are acked, extended and released in pieces, by the functions _many: they
  * take long, with moments for others in between, and wait for no disk. An ack of no seq, or a
  * release of nothing, waits for all that was done before. */

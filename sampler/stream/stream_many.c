@@ -190,6 +190,17 @@ enum error stream_ack_many(struct stream *stream, const char *worker, const int6
     return begin(stream, false, worker, seqs, count);
 }
 
+enum error stream_check_pair(struct stream *stream, const struct ledger_pull *pull)
+{
+    pthread_mutex_lock(&stream->streams->mutex);
+    enum error error = stream_check_alive(stream);
+    if (!error)
+        error = ledger_plan_pair(&stream->ledger, pull, ledger_worker(&stream->ledger, pull->worker),
+                                 stream_clock_ms());
+    pthread_mutex_unlock(&stream->streams->mutex);
+    return error;
+}
+
 enum error stream_extend_many(struct stream *stream, const char *worker, const int64_t *seqs,
                               size_t count)
 {

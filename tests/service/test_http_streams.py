@@ -307,6 +307,34 @@ def test_only_leased_batches_are_left(sampler):
     assert server.get("/batch?size=10&worker=v&seq=1&ack=0").status == 204
 
 
+def test_a_refused_pull_acks_nothing(sampler):
+    """What heard an error is as if never asked; what has to wait has acked, so that nobody else gets it."""
+    server = sampler("--store", "range:3000", "--epochs", 1, "--lease", 3000)
+    for seq in range(300):
+        server.batch(f"size=1&worker=w&seq={seq}")
+    server.batch("size=1&worker=v&seq=0")
+    assert post(server, "/ack", {"worker": "w", "seqs": [299]}).status == 200
+    assert post(server, "/release", {"worker": "v"}).json == {"released": 1}
+    server.batch("size=1&worker=v&seq=1")
+    before = server.get("/streams/default").json
+    many = ",".join(map(str, range(298)))
+    for acks in ("0", "0,1", many):
+        for query, kind in ((f"size=2&worker=w&seq=298&ack={acks}", "other-size"),
+                            (f"size=1&worker=w&seq=299&ack={acks}", "pair-acked")):
+            refused = server.get(f"/batch?{query}")
+            assert refused.status == 409 and refused.json["type"] == f"/problems/{kind}", refused.text
+            assert server.request("HEAD", f"/batch?{query}").status == 409
+    lost = server.get("/batch?size=1&worker=v&seq=0&ack=1")
+    assert lost.status == 409 and lost.json["type"] == "/problems/pair-lost"
+    assert server.get("/streams/default").json == before
+    assert post(server, "/streams/default/pause").status == 200
+    assert server.get("/batch?size=1&worker=v&seq=2&ack=1").status == 409
+    assert server.get("/streams/default").json["acked"] == before["acked"] + 1
+    assert post(server, "/streams/default/resume").status == 200
+    assert server.batch(f"size=5000&worker=w&seq=300&ack={many}")["first"] == 301
+    assert server.get("/streams/default").json["acked"] == before["acked"] + 1 + 298
+
+
 def journal_entries(server):
     return int(re.search(r"^tombola_sampler_journal_entries_total (\d+)$", server.get("/metrics").text, re.M)[1])
 
