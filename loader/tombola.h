@@ -185,9 +185,9 @@ struct tombola_options {
      * TOMBOLA_NOT_RESIDENT: none. */
     size_t resident_bytes;
     /* Rows are kept in a file of this folder, which other programs on the machine and later ones
-     * read, too; it is made while the first batches come, and is never more than a copy: whatever is
-     * wrong with it, rows come from the store, and a warning names it. Memory for rows, which these
-     * programs would not share, is then only taken where cache_bytes says how much. NULL:
+     * read, too; it is made while the first batches come, and is never more than a copy: whatever
+     * is wrong with it, rows come from the store, and a warning names it. Memory for rows, which
+     * these programs would not share, is then only taken where cache_bytes says how much. NULL:
      * TOMBOLA_CACHE; "": none. */
     const char *cache_dir;
     uint64_t cache_limit; /* bytes of all files there; those not used for the longest time make

@@ -7,9 +7,9 @@
 #include <xxhash.h>
 
 #include "common/array.h"
-#include "common/base64url.h"
 #include "sampler/journal/varint.h"
 #include "sampler/ledger/conflicts.h"
+#include "sampler/stream/base64url.h"
 
 #define MAGIC "TMBLTOK"
 #define MAGIC_BYTES 7

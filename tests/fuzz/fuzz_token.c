@@ -7,7 +7,7 @@
 
 #include <xxhash.h>
 
-#include "common/base64url.h"
+#include "sampler/stream/base64url.h"
 #include "sampler/stream/checkpoint_token.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers common/base64url. */
+/* Covers sampler/stream/base64url. */
 #include "tests/unit/unit.h"
 
-#include "common/base64url.h"
+#include "sampler/stream/base64url.h"
 
 static void check(const char *bytes, const char *text)
 {

@@ -4,8 +4,8 @@
 
 #include <xxhash.h>
 
-#include "common/base64url.h"
 #include "sampler/journal/varint.h"
+#include "sampler/stream/base64url.h"
 #include "sampler/stream/checkpoint_token.h"
 
 static void fill(struct checkpoint_token *token)

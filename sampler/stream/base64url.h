@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bytes as text that a URL can hold: RFC 4648, section 5, without padding. Any thread. */
-#ifndef COMMON_BASE64URL_H
-#define COMMON_BASE64URL_H
+#ifndef SAMPLER_STREAM_BASE64URL_H
+#define SAMPLER_STREAM_BASE64URL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/base64url.h"
+#include "sampler/stream/base64url.h"
 
 #include <string.h>
 
