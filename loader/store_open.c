@@ -88,6 +88,8 @@ struct opening {
     uint64_t cache_bytes; /* store_open_cached(); else 0 */
     struct store **parts; /* owned list of owned stores, in their order */
     size_t count, capacity;
+    size_t empty_count;        /* stores without rows, which are not among the parts */
+    struct error_report empty; /* what the last of them said */
     struct duplicate_files files;
 };
 
@@ -129,7 +131,8 @@ static void keep_no_rows(struct opening *opening)
     opening->cache_bytes = 0;
 }
 
-/* `text` is the URI as it was given, `shown` the store's name in messages. */
+/* `text` is the URI as it was given, `shown` the store's name in messages. A store without rows adds
+ * none to the others: programs that write a file for each of their parts have such. */
 static enum error add_part(struct opening *opening, const struct store_ops *ops, struct uri *uri,
                            const char *text, const char *shown)
 {
@@ -145,7 +148,11 @@ static enum error add_part(struct opening *opening, const struct store_ops *ops,
         error = open_kind(opening, ops, uri, shown, &store);
     if (!error)
         opening->parts[opening->count++] = store;
-    return error;
+    if (!store_is_without_rows(error))
+        return error;
+    error_report_take(error, &opening->empty);
+    opening->empty_count++;
+    return OK;
 }
 
 /* The URI again, with one of the files that its path leads to. */
@@ -272,9 +279,22 @@ static enum error unite(struct opening *opening, const char *text, struct store 
     return OK;
 }
 
+static enum error check_empty(const struct opening *opening)
+{
+    if (opening->empty_count > 0 && opening->count == 0)
+        return error_restore(&opening->empty);
+    if (opening->empty_count > 0)
+        log_warning("%zu of %zu stores without rows passed over; the last of them: %s",
+                    opening->empty_count, opening->empty_count + opening->count,
+                    opening->empty.message);
+    return OK;
+}
+
 static enum error open_all(struct opening *opening, const char *text, struct store **ret_store)
 {
     enum error error = for_each_uri(text, add_uri, opening);
+    if (!error)
+        error = check_empty(opening);
     if (!error && opening->count == 1)
         *ret_store = opening->parts[--opening->count];
     else if (!error)

@@ -53,8 +53,10 @@ static enum error look_at_head(struct csv_source *source)
         return error;
     error = text_file_read(&file, head, sizeof(head), 0, &length);
     if (!error && length == 0)
-        error = error_set(ERROR_INPUT, "%s is empty; a CSV file with rows was expected",
-                          source->text.path);
+        error =
+            error_set_kind(error_set(ERROR_INPUT, "%s is empty; a CSV file with rows was expected",
+                                     source->text.path),
+                           STORE_WITHOUT_ROWS);
     if (!error)
         error = refuse_binary(head, length, &source->text);
     bool mark = !error && length >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0;

@@ -88,7 +88,9 @@ static enum error take_first(struct csv_store *store, struct csv_block *block,
     struct csv_splitter splitter;
     char *record = csv_block_next(block, store->delimiter, &at, &lines, &length, &line);
     if (!record)
-        return error_set(ERROR_INPUT, "%s holds nothing but blank lines", store->path);
+        return error_set_kind(
+            error_set(ERROR_INPUT, "%s holds nothing but blank lines", store->path),
+            STORE_WITHOUT_ROWS);
     enum error error = split_first(store, record, length, line, &splitter);
     if (error)
         return error;

@@ -322,9 +322,10 @@ static enum error sqlite_store_open(struct uri *uri, bool keys_only, struct stor
     if (!error)
         error = open_file(store, &request);
     if (!error && store->store.info.rows == 0)
-        error =
+        error = error_set_kind(
             error_set(ERROR_INPUT, "%s: table \"%s\" has no rows; a store of no units is of no use",
-                      store->path, store->table.name);
+                      store->path, store->table.name),
+            STORE_WITHOUT_ROWS);
     if (error) {
         sqlite_store_close(&store->store);
         return error;

@@ -15,6 +15,11 @@ const char *const label_kind_names[4] = {[LABEL_NONE] = "none",
                                          [LABEL_REAL] = "real",
                                          [LABEL_TEXT] = "text"};
 
+bool store_is_without_rows(enum error error)
+{
+    return error == ERROR_INPUT && error_kind() && strcmp(error_kind(), STORE_WITHOUT_ROWS) == 0;
+}
+
 enum error store_add_bad_row(struct store_info *info, char **first)
 {
     if (info->bad_rows++ > 0)

@@ -59,6 +59,11 @@ struct store_info {
     const char *first_bad_row; /* file, line and column of the first of them; NULL: none */
 };
 
+/* The error_kind() of an open, or of a scan of keys, that fails since the store has no rows. */
+#define STORE_WITHOUT_ROWS "no-rows"
+/* Is it that? Right after the failure. */
+bool store_is_without_rows(enum error error);
+
 enum row_status {
     ROW_OK,
     ROW_MISSING, /* no row has this id */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/log.h"
 #include "loader/store/fetch_call.h"
 #include "loader/store/store_union_parts.h"
 #include "loader/store/store_union_private.h"
@@ -95,14 +96,20 @@ enum error union_scan(struct store *base, enum scan_columns columns, store_sink 
     struct union_store *store = (struct union_store *)base;
     struct union_scan scan = {.store = store, .sink = sink, .context = context};
     enum error error = OK;
-    for (size_t i = 0; i < store->count && !error; i++) {
+    bool is_empty = false; /* the part before has no rows: seen only here where keys are read */
+    for (size_t i = 0; i < store->count && (!error || is_empty); i++) {
         struct union_count count = {.scan = &scan};
         scan.part = &store->parts[i];
         if (store->keys_only)
             store->parts[i].first_row = scan.rows;
         error = store_scan(scan.part->store, columns, count_and_pass_on, &count);
         scan.rows += count.rows;
+        is_empty = store_is_without_rows(error);
+        if (is_empty)
+            log_warning("%s: passed over", error_message());
     }
+    if (is_empty && scan.rows > 0)
+        error = OK;
     free(scan.ids);
     free(scan.label_values);
     free(scan.features);

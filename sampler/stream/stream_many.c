@@ -195,8 +195,8 @@ enum error stream_check_pair(struct stream *stream, const struct ledger_pull *pu
     pthread_mutex_lock(&stream->streams->mutex);
     enum error error = stream_check_alive(stream);
     if (!error)
-        error = ledger_plan_pair(&stream->ledger, pull, ledger_worker(&stream->ledger, pull->worker),
-                                 stream_clock_ms());
+        error = ledger_plan_pair(&stream->ledger, pull,
+                                 ledger_worker(&stream->ledger, pull->worker), stream_clock_ms());
     pthread_mutex_unlock(&stream->streams->mutex);
     return error;
 }

@@ -192,6 +192,45 @@ static void test_files_that_do_not_belong_together(void **state)
     assert_fails(store_open("\n\n", false, &store), ERROR_USAGE, "empty lines");
 }
 
+/* Small ids as the digits of one number, in their order. */
+static enum error add_digits(void *context, const struct store_block *block)
+{
+    int64_t *digits = context;
+    for (size_t i = 0; i < block->rows; i++)
+        *digits = *digits * 10 + block->ids[i];
+    return OK;
+}
+
+/* Spark writes its first part even where that has no rows: a header alone, or nothing. */
+static void test_files_without_rows_are_passed_over(void **state)
+{
+    static const char *const none[] = {"", "\n\n", "id,label\n", "\xef\xbb\xbfid,label\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        struct store *store;
+        write_file("spark-0.csv", none[i]);
+        write_file("spark-1.csv", "id,label\n7,1\n3,0\n");
+        write_file("spark-2.csv", none[i]);
+        write_file("spark-3.csv", "id,label\n5,1\n");
+        write_file("spark-4.csv", none[i]);
+        for (int keys_only = 0; keys_only < 2; keys_only++) {
+            int64_t digits = 0;
+            assert_ok(store_open(uri_of("csv", "spark-*.csv", ""), keys_only, &store));
+            assert_ok(store_scan(store, SCAN_KEYS, add_digits, &digits));
+            assert_int_equal(digits, 735);
+            store_close(store);
+        }
+        assert_fails(store_open(uri_of("csv", "spark-2.csv", ""), false, &store), ERROR_INPUT,
+                     "spark-2.csv");
+        assert_fails(store_open(uri_of("csv", "spark-[024].csv", ""), false, &store), ERROR_INPUT,
+                     "spark-4.csv");
+        write_file("spark-5.csv", "id,label\nx,1\n");
+        assert_fails(store_open(uri_of("csv", "spark-*.csv", ""), false, &store), ERROR_INPUT,
+                     "spark-5.csv, line 2");
+        unlink(path_of("spark-5.csv"));
+    }
+}
+
 static void test_bad_and_missing_rows_are_named(void **state)
 {
     struct store *store;
@@ -240,6 +279,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_ways_to_name_them, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_is_given_twice, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_that_do_not_belong_together, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_files_without_rows_are_passed_over, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_and_missing_rows_are_named, make_folder,
                                     remove_folder),
