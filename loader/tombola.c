@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/machine.h"
 #include "common/text.h"
+#include "loader/batch_copy.h"
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/rank_state.h"
@@ -45,6 +46,10 @@ SAME_MEMBER(index);
 SAME_MEMBER(seq);
 SAME_MEMBER(attempt);
 SAME_MEMBER(device_labels);
+SAME_MEMBER(weights);
+SAME_MEMBER(groups);
+SAME_MEMBER(device_weights);
+SAME_MEMBER(device_groups);
 _Static_assert(sizeof(struct tombola_batch) == sizeof(struct feed_batch), "a batch");
 _Static_assert((int)TOMBOLA_USAGE == ERROR_USAGE && (int)TOMBOLA_INPUT == ERROR_INPUT &&
                    (int)TOMBOLA_NOT_FOUND == ERROR_NOT_FOUND &&
@@ -60,7 +65,10 @@ _Static_assert((int)TOMBOLA_LEASE == FEED_LEASE && (int)TOMBOLA_INDEX == FEED_IN
                    (int)TOMBOLA_U8 == ELEMENT_U8 && (int)TOMBOLA_F32 == ELEMENT_F32 &&
                    (int)TOMBOLA_LABEL_NONE == LABEL_NONE && (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT &&
                    (int)TOMBOLA_LABELS_I64 == LABELS_I64 &&
-                   (int)TOMBOLA_LABELS_BY_KIND == LABELS_BY_KIND,
+                   (int)TOMBOLA_LABELS_BY_KIND == LABELS_BY_KIND &&
+                   (int)TOMBOLA_WEIGHTS_NONE == WEIGHTS_NONE &&
+                   (int)TOMBOLA_WEIGHTS_F32 == WEIGHTS_F32 &&
+                   (int)TOMBOLA_WEIGHTS_F64 == WEIGHTS_F64,
                "enumerations");
 _Static_assert(LOG_DEBUG == 0 && LOG_INFO == 1 && LOG_WARNING == 2 && LOG_ERROR == 3, "levels");
 
@@ -81,7 +89,8 @@ struct tombola_feed {
     bool by_index;
     struct rank_state state; /* by_index */
     struct buffer state_text;
-    bool expand;
+    bool expand, groups;
+    enum weight_element weights;
     int64_t features; /* of the store: the shape of a row that has no other */
     unsigned forks;   /* that this process had seen when it was opened */
 };
@@ -149,6 +158,9 @@ static enum error check_options(const struct tombola_options *options)
     if (options->labels < TOMBOLA_LABELS_HOST || options->labels > TOMBOLA_LABELS_BY_KIND)
         return error_set(ERROR_USAGE, "labels is %d; 0 to 4 (enum tombola_labels) are possible",
                          options->labels);
+    if (options->weights < TOMBOLA_WEIGHTS_NONE || options->weights > TOMBOLA_WEIGHTS_F64)
+        return error_set(ERROR_USAGE, "weights is %d; 0 to 2 (enum tombola_weights) are possible",
+                         options->weights);
     if (options->batches < 0)
         return error_set(ERROR_USAGE, "batches is %lld; 0 (to the stream's end) or more is right",
                          (long long)options->batches);
@@ -230,6 +242,8 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
     if (error)
         return error;
     feed->expand = options->expand != 0 || options->channels > 0;
+    feed->weights = (enum weight_element)options->weights;
+    feed->groups = options->groups != 0;
     feed->features = (int64_t)store_info(feed->store)->features;
     feed->by_index = options->pull == TOMBOLA_INDEX;
     size_t batch_rows = options->batch_rows > 0 ? options->batch_rows : BATCH_ROWS_DEFAULT;
@@ -270,6 +284,8 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
         .trust_labels = options->trust_labels != 0,
         .resident_bytes = choose_resident(options->resident_bytes),
         .labels = (enum label_element)options->labels,
+        .weights = feed->weights,
+        .groups = feed->groups,
         .moments = {
             .channels = options->channels, .mean = options->mean, .deviation = options->deviation}};
     return feed_open(&inner, &feed->feed);
@@ -456,50 +472,15 @@ int tombola_feed_settle(struct tombola_feed *feed, const struct tombola_batch *b
 
 /* ---- copies ------------------------------------------------------------- */
 
-/* A copy, and behind it its arrays. */
-struct owned_batch {
-    struct tombola_batch batch; /* first */
-    _Alignas(16) char memory[];
-};
-
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 15) / 16 * 16;
-}
-
 static enum error copy_rows(struct tombola_feed *feed, const struct tombola_batch *batch,
                             struct tombola_batch **ret_copy)
 {
     const struct store_info *info = store_info(feed->store);
-    size_t row_bytes = info->features * element_bytes(feed->expand ? ELEMENT_F32 : info->element);
-    size_t features_at = aligned(batch->rows * sizeof(*batch->ids));
-    size_t labels_at = features_at + aligned(batch->rows * row_bytes);
-    size_t typed_at = labels_at + aligned(batch->rows * sizeof(*batch->labels));
-    size_t typed_bytes = batch->rows * label_element_bytes(feed_labels(feed->feed));
-    struct owned_batch *copy =
-        array_new(1, sizeof(*copy) + typed_at + typed_bytes + 1, "a copy of a batch");
-    if (!copy)
-        return ERROR_MEMORY;
-    copy->batch = *batch;
-    copy->batch.ids = memcpy(copy->memory, batch->ids, batch->rows * sizeof(*batch->ids));
-    copy->batch.labels =
-        memcpy(copy->memory + labels_at, batch->labels, batch->rows * sizeof(*batch->labels));
-    copy->batch.features = copy->memory + features_at;
-    enum error error = device_copy_out(feed->device, feed->put.queue, copy->memory + features_at,
-                                       batch->features, batch->rows * row_bytes);
-    if (!error && batch->device_labels) {
-        copy->batch.device_labels = copy->memory + typed_at;
-        error = device_copy_out(feed->device, feed->put.queue, copy->memory + typed_at,
-                                batch->device_labels, typed_bytes);
-    }
-    enum error waited = device_queue_wait(feed->device, feed->put.queue);
-    if (!error)
-        error = waited;
-    if (error)
-        free(copy);
-    else
-        *ret_copy = &copy->batch;
-    return error;
+    struct batch_form form = {.features = info->features *
+                                          element_bytes(feed->expand ? ELEMENT_F32 : info->element),
+                              .device_labels = label_element_bytes(feed_labels(feed->feed)),
+                              .weights = weight_element_bytes(feed->weights)};
+    return batch_copy(&form, feed->device, feed->put.queue, batch, ret_copy);
 }
 
 int tombola_batch_copy(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch,
@@ -579,6 +560,8 @@ void tombola_feed_describe(const struct tombola_feed *feed,
         return;
     }
     const struct store_info *info = store_info(feed->store);
+    size_t group_text_count;
+    const char *const *group_texts = feed_group_texts(feed->feed, &group_text_count);
     struct tombola_description description = {.rows = info->rows,
                                               .features = info->features,
                                               .element =
@@ -593,7 +576,11 @@ void tombola_feed_describe(const struct tombola_feed *feed,
                                               .slots = feed_slots(feed->feed),
                                               .labels = (int)feed_labels(feed->feed),
                                               .dimensions = info->shape ? info->dimensions : 1,
-                                              .shape = info->shape ? info->shape : &feed->features};
+                                              .shape = info->shape ? info->shape : &feed->features,
+                                              .weights = (int)feed->weights,
+                                              .groups = feed->groups,
+                                              .group_texts = group_texts,
+                                              .group_text_count = group_text_count};
     copy_out(ret_description, bytes, &description, sizeof(description));
 }
 

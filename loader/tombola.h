@@ -130,6 +130,9 @@ enum tombola_labels {
     TOMBOLA_LABELS_BY_KIND = 4 /* of an option: F64 for real numbers, else I64 */
 };
 
+/* What `weights` of a batch are. */
+enum tombola_weights { TOMBOLA_WEIGHTS_NONE = 0, TOMBOLA_WEIGHTS_F32 = 1, TOMBOLA_WEIGHTS_F64 = 2 };
+
 #define TOMBOLA_NO_CACHE SIZE_MAX
 #define TOMBOLA_NOT_RESIDENT SIZE_MAX
 
@@ -193,6 +196,12 @@ struct tombola_options {
     uint64_t cache_limit; /* bytes of all files there; those not used for the longest time make
                            * room. 0: TOMBOLA_CACHE_LIMIT, else until a twentieth of the disk is
                            * left */
+    /* Of a store whose URI names such a column (weight=NAME, group=NAME), or that was imported from
+     * one: batches say each row's weight, as enum tombola_weights, and with `groups` 1 its group.
+     * Opening then reads the keys of all rows, and keeps 8 bytes a row for weights, 4 for groups,
+     * and up to 19 for ids that are not consecutive. */
+    int weights;
+    int groups;
 };
 
 struct tombola_batch {
@@ -206,6 +215,11 @@ struct tombola_batch {
     int64_t attempt;      /* TOMBOLA_LEASE: above 1 it was lent before, and redelivered; else 0 */
     const void *device_labels; /* [rows] in the device's memory, of enum tombola_labels as the
                                 * description says; NULL: TOMBOLA_LABELS_HOST */
+    const void *weights; /* [rows] in host memory, of enum tombola_weights as was asked; NULL: none
+                            * were. Of rows replaced by zeros 0, as their groups */
+    const int64_t *groups; /* [rows] in host memory: where all are integers of 64 bits those, else
+                            * numbers into group_texts; NULL: they were not asked for */
+    const void *device_weights, *device_groups; /* the same in the device's memory */
 };
 
 /* Borrowed until tombola_feed_close(). */
@@ -224,6 +238,11 @@ struct tombola_description {
     int labels;           /* enum tombola_labels, of device_labels */
     size_t dimensions;    /* of a row as its store has it (IDX: 28 x 28), in C order; at least 1 */
     const int64_t *shape; /* [dimensions] */
+    int weights;          /* enum tombola_weights, of weights */
+    int groups;           /* 1: batches have groups, */
+    const char *const *group_texts; /* which are numbers into this list, [group_text_count], sorted
+                                     * by bytes; NULL: they are integers themselves */
+    size_t group_text_count;
 };
 
 struct tombola_stats {

@@ -37,6 +37,16 @@ static size_t span(const void *first, const void *last, size_t last_bytes)
     return (size_t)((const uint8_t *)last - (const uint8_t *)first) + last_bytes;
 }
 
+/* Where the device has memory of its own; `bytes` of a row. */
+static enum error copy_side(struct copier *copier, void *device, const void *host,
+                            const void *last_host, size_t rows, size_t bytes)
+{
+    if (device == host)
+        return OK;
+    return device_copy_in(copier->options.device, copier->queue, device, host,
+                          span(host, last_host, rows * bytes));
+}
+
 /* Nobody reads the slot's labels on the host any more when its memory is the copier's. */
 static enum error copy_labels(struct copier *copier, struct slot *const slots[], size_t count)
 {
@@ -45,11 +55,19 @@ static enum error copy_labels(struct copier *copier, struct slot *const slots[],
     for (size_t i = 0; i < count; i++)
         label_element_convert(options->labels, slots[i]->host_labels, slots[i]->labels,
                               slots[i]->rows);
-    if (first->device_labels == first->host_labels)
-        return OK;
-    return device_copy_in(options->device, copier->queue, first->device_labels, first->host_labels,
-                          span(first->host_labels, last->host_labels,
-                               last->rows * label_element_bytes(options->labels)));
+    return copy_side(copier, first->device_labels, first->host_labels, last->host_labels,
+                     last->rows, label_element_bytes(options->labels));
+}
+
+/* Weights and groups, which are NULL where they are not wanted. */
+static enum error copy_attributes(struct copier *copier, struct slot *const slots[], size_t count)
+{
+    const struct slot *first = slots[0], *last = slots[count - 1];
+    enum error error = copy_side(copier, first->device_weights, first->weights, last->weights,
+                                 last->rows, weight_element_bytes(copier->options.weights));
+    return error ? error
+                 : copy_side(copier, first->device_groups, first->groups, last->groups, last->rows,
+                             sizeof(*last->groups));
 }
 
 /* Targets that hold rows as they are lie as host memory does. */
@@ -145,6 +163,8 @@ static enum error copy_slots(struct copier *copier, struct slot *const slots[], 
         error = copy_rows(copier, slots, count);
     if (!error && options->labels != LABELS_HOST)
         error = copy_labels(copier, slots, count);
+    if (!error)
+        error = copy_attributes(copier, slots, count);
     for (size_t i = 0; !error && i < count; i++) {
         const uint8_t *source = slots[i]->host;
         if (device->kind != DEVICE_CPU && options->expand)

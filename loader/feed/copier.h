@@ -35,6 +35,7 @@ struct copier_options {
     struct feature_moments moments; /* of floats; read when it starts */
     enum label_element labels;
     struct resident_set *resident; /* borrowed; NULL: no rows stay on the device */
+    enum weight_element weights;
 };
 
 struct copier;

@@ -23,6 +23,7 @@
 #include "loader/feed/resident_set.h"
 #include "loader/feed/ring.h"
 #include "loader/feed/sampler_client.h"
+#include "loader/store/row_attributes.h"
 #include "loader/store/row_cache.h"
 
 /* A copy that costs about as much as to wake the thread that does it; a larger one would keep a
@@ -47,7 +48,8 @@ struct feed {
     struct sampler_stream expected;         /* a copy of the options' */
     struct index_set done;                  /* the same */
     struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
-    struct resident_set *resident; /* NULL: no rows stay on the device */
+    struct resident_set *resident;     /* NULL: no rows stay on the device */
+    struct row_attributes *attributes; /* NULL: none are wanted */
     struct ring *ring;
     struct pull_queue *queue;
     struct label_check *labels;  /* NULL: the labels are trusted */
@@ -126,6 +128,8 @@ static enum error make_ring(struct feed *feed)
                                .device_row_bytes = own_memory ? feed->row_bytes : 0,
                                .label_bytes = label_element_bytes(options->labels),
                                .has_places = feed->resident != NULL,
+                               .weight_bytes = weight_element_bytes(options->weights),
+                               .group_bytes = options->groups ? sizeof(int64_t) : 0,
                                .targets = options->targets,
                                .caller_copies = copies_fast(feed)};
     return ring_new(&shape, options->device, &feed->ring);
@@ -144,14 +148,17 @@ static enum error start_stages(struct feed *feed)
                                     .scale = options->scale,
                                     .moments = options->moments,
                                     .labels = options->labels,
-                                    .resident = feed->resident};
+                                    .resident = feed->resident,
+                                    .weights = options->weights};
     struct fetcher_options fetcher = {.store = feed->cache ? feed->cache : options->store,
                                       .device = options->device,
                                       .threads = options->fetchers,
                                       .batch_rows = options->batch_rows,
                                       .bad_rows = options->bad_rows,
                                       .labels = feed->labels,
-                                      .resident = feed->resident};
+                                      .resident = feed->resident,
+                                      .attributes = feed->attributes,
+                                      .weights = options->weights};
     struct puller_options puller = {.url = feed->url,
                                     .credentials = &feed->credentials,
                                     .stream = feed->stream,
@@ -202,6 +209,7 @@ static void free_all(void *context)
     while (sem_wait(&closing->may_free))
         ;
     label_check_free(feed->labels);
+    row_attributes_free(feed->attributes);
     pull_queue_free(feed->queue);
     ring_free(feed->ring);
     resident_set_free(feed->resident);
@@ -276,6 +284,9 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
         feed->expected = *options->expected;
         feed->options.expected = &feed->expected;
     }
+    if (!error && (options->weights != WEIGHTS_NONE || options->groups))
+        error = row_attributes_read(options->store, options->weights != WEIGHTS_NONE,
+                                    options->groups, &feed->attributes);
     if (!error)
         error = make_cache(feed);
     if (!error)
@@ -424,7 +435,11 @@ enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64
                                  .index = slot->index,
                                  .seq = slot->seq,
                                  .attempt = slot->attempt,
-                                 .device_labels = slot->device_labels};
+                                 .device_labels = slot->device_labels,
+                                 .weights = slot->weights,
+                                 .groups = slot->groups,
+                                 .device_weights = slot->device_weights,
+                                 .device_groups = slot->device_groups};
     slot->settled = false;
     count(&feed->batch_count, 1);
     count(&feed->row_count, (int64_t)slot->rows);
@@ -533,6 +548,11 @@ enum error feed_number(struct feed *feed, const struct feed_batch *batch, int64_
 enum label_element feed_labels(const struct feed *feed)
 {
     return feed->options.labels;
+}
+
+const char *const *feed_group_texts(const struct feed *feed, size_t *ret_count)
+{
+    return row_attributes_group_texts(feed->attributes, ret_count);
 }
 
 size_t feed_slots(const struct feed *feed)

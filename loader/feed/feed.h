@@ -89,6 +89,8 @@ struct feed_options {
     float scale; /* 1/255 for u8 pixels; applied to u8 only */
     struct feature_moments moments; /* of features that are f32 then; read by feed_open() alone */
     enum label_element labels;      /* of the batches' device_labels */
+    enum weight_element weights;    /* of the batches' weights: row_attributes.h */
+    bool groups;                    /* batches have groups */
     int64_t patience_ms;            /* give up on a silent sampler after this long; < 0: never */
     /* The order that the stream must have from the first batch on, else ERROR_CONFLICT; copied;
      * NULL: FEED_DRAW, or any. */
@@ -108,6 +110,9 @@ struct feed_batch {
     int64_t seq;          /* FEED_LEASE: of the lease */
     int64_t attempt;      /* FEED_LEASE: how often it was lent, 1 the first time; else 0 */
     const void *device_labels; /* [rows] of feed_labels(), in device memory; NULL: LABELS_HOST */
+    const void *weights;       /* [rows] of the options' element, host; NULL: WEIGHTS_NONE */
+    const int64_t *groups;     /* [rows], host: row_attributes.h; NULL: not wanted */
+    const void *device_weights, *device_groups; /* the same in device memory */
 };
 
 struct feed_stats {
@@ -123,7 +128,8 @@ struct feed_stats {
 
 struct feed;
 
-/* Does not wait for the sampler: what is wrong there, feed_next() says; nor for the cache. */
+/* Does not wait for the sampler: what is wrong there, feed_next() says; nor for the cache. Where
+ * weights or groups are wanted, it reads the keys of all rows. */
 enum error feed_open(const struct feed_options *options, struct feed **ret_feed) MUST_CHECK;
 /* The first part of closing: all threads are told to leave, and nobody waits for them. Batches that
  * are out stay valid. */
@@ -189,6 +195,8 @@ enum error feed_number(struct feed *feed, const struct feed_batch *batch,
 
 /* What device_labels are. */
 enum label_element feed_labels(const struct feed *feed);
+/* Groups that are texts are numbers into this list, borrowed; NULL: they are not. */
+const char *const *feed_group_texts(const struct feed *feed, size_t *ret_count);
 /* So many batches can be out at a time: K, or the targets. */
 size_t feed_slots(const struct feed *feed);
 /* Cheap: any thread, at any time. */

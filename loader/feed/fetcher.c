@@ -43,6 +43,17 @@ static size_t count_bad(const enum row_status *status, size_t rows)
     return bad;
 }
 
+static void move_attributes(const struct fetcher *fetcher, struct slot *slot, size_t from,
+                            size_t to)
+{
+    size_t bytes = weight_element_bytes(fetcher->all->options.weights);
+    char *weights = slot->weights;
+    if (weights)
+        memcpy(weights + to * bytes, weights + from * bytes, bytes);
+    if (slot->groups)
+        slot->groups[to] = slot->groups[from];
+}
+
 /* Moves the good rows together, in their order; returns how many there are. */
 static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
 {
@@ -60,6 +71,7 @@ static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
         if (kept != i) {
             slot->ids[kept] = slot->ids[i];
             slot->labels[kept] = slot->labels[i];
+            move_attributes(fetcher, slot, i, kept);
         }
         kept++;
     }
@@ -123,6 +135,17 @@ static enum error fetch_rows(struct fetcher *fetcher, int64_t sequence, struct s
                         slot->labels, fetcher->status);
 }
 
+static void take_attributes(const struct fetcher *fetcher, const struct slot *slot)
+{
+    const struct fetcher_options *options = &fetcher->all->options;
+    if (slot->weights)
+        row_attributes_weights(options->attributes, slot->ids, fetcher->status, slot->rows,
+                               options->weights == WEIGHTS_F32, slot->weights);
+    if (slot->groups)
+        row_attributes_groups(options->attributes, slot->ids, fetcher->status, slot->rows,
+                              slot->groups);
+}
+
 static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, struct slot *slot)
 {
     struct fetchers *all = fetcher->all;
@@ -137,8 +160,10 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     if (!error && all->options.labels)
         error = label_check_rows(all->options.labels, slot->ids, fetcher->numbers, slot->labels,
                                  fetcher->status, slot->rows);
-    if (!error)
+    if (!error) {
+        take_attributes(fetcher, slot);
         error = handle_bad_rows(fetcher, slot);
+    }
     atomic_fetch_add_explicit(&all->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
     return error;
 }

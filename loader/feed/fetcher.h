@@ -21,6 +21,7 @@
 #include "loader/feed/pull_queue.h"
 #include "loader/feed/resident_set.h"
 #include "loader/feed/ring.h"
+#include "loader/store/row_attributes.h"
 
 #define FETCHERS_LIMIT 64
 
@@ -30,8 +31,10 @@ struct fetcher_options {
     size_t threads;        /* 1 to FETCHERS_LIMIT */
     size_t batch_rows;
     enum bad_rows bad_rows;
-    const struct label_check *labels; /* borrowed; NULL: labels are not compared */
-    struct resident_set *resident;    /* borrowed; NULL: no rows stay on the device */
+    const struct label_check *labels;        /* borrowed; NULL: labels are not compared */
+    struct resident_set *resident;           /* borrowed; NULL: no rows stay on the device */
+    const struct row_attributes *attributes; /* borrowed; NULL: none are wanted */
+    enum weight_element weights;             /* of them */
 };
 
 struct fetchers;

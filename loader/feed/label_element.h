@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a batch's labels are on the device, besides the doubles on the host. */
+/* What a batch's labels are on the device, besides the doubles on the host, and its weights. */
 #ifndef LOADER_FEED_LABEL_ELEMENT_H
 #define LOADER_FEED_LABEL_ELEMENT_H
 
@@ -16,6 +16,13 @@ enum label_element {
     LABELS_F32,
     LABELS_BY_KIND /* of an option: LABELS_F64 for real numbers, else LABELS_I64 */
 };
+
+enum weight_element { WEIGHTS_NONE, WEIGHTS_F32, WEIGHTS_F64 };
+
+static inline size_t weight_element_bytes(enum weight_element element)
+{
+    return element == WEIGHTS_NONE ? 0 : element == WEIGHTS_F32 ? sizeof(float) : sizeof(double);
+}
 
 static inline enum label_element label_element_choose(enum label_element wanted,
                                                       enum label_kind kind)

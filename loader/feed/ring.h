@@ -48,7 +48,11 @@ struct slot {
     double *labels;      /* [B], host */
     void *host_labels;   /* [B] of the labels' element, host; NULL: none are wanted on the device */
     void *device_labels; /* the same on the device; on a CPU `host_labels` */
-    void *host;          /* [B, row_bytes], pinned */
+    void *weights;       /* [B] of the weights' element, host; NULL: not wanted */
+    void *device_weights; /* the same on the device; on a CPU `weights` */
+    int64_t *groups;      /* [B], host; NULL: not wanted */
+    void *device_groups;  /* the same on the device; on a CPU `groups` */
+    void *host;           /* [B, row_bytes], pinned */
     void *device; /* its target, [B, device_row_bytes], while COPYING, COPIED and BUSY; `host` when
                    * those are 0 */
     uint32_t *places;        /* [B], host; where resident_set.h has its rows; NULL: it has none */
@@ -76,8 +80,10 @@ struct ring_shape {
     size_t device_row_bytes; /* of a row on the device; 0: the host memory is used (CPU, or rows of
                               * no bytes) */
     size_t label_bytes;      /* of a label on the device; 0: none are wanted there */
-    bool has_places;         /* rows are gathered on the device */
-    size_t targets;          /* batches on the device at a time, on a CPU; 0: K */
+    size_t weight_bytes;     /* of a row's weight, and of its group; 0: they are not wanted */
+    size_t group_bytes;
+    bool has_places;    /* rows are gathered on the device */
+    size_t targets;     /* batches on the device at a time, on a CPU; 0: K */
     bool caller_copies; /* whoever waits for a batch that nobody copies yet is to do it itself */
 };
 

@@ -13,9 +13,17 @@
 
 /* Where the parts of all slots begin in the piece of host memory: slot 0's, slot 1's, ... */
 struct host_layout {
-    size_t rows, typed_labels, ids, labels, places;
+    size_t rows, ids, labels;
     size_t bytes;
 };
+
+/* One small thing a row that the device has, too. */
+struct side {
+    size_t bytes; /* a row; 0: not wanted */
+    size_t begin; /* as those of a layout */
+    void *device; /* owned; of all slots; NULL: those of the host are the device's */
+};
+enum { LABELS, WEIGHTS, GROUPS, PLACES, SIDES };
 
 struct slot_memory {
     struct device *device;
@@ -23,10 +31,9 @@ struct slot_memory {
     struct slot *slots;
     uint8_t *host; /* owned */
     struct host_layout layout;
-    void *device_labels; /* owned; of all slots; NULL: not wanted, or those of the host */
-    void *device_places; /* the same of places */
-    void *memory;        /* owned; the targets; NULL: a slot's target is its host memory */
-    void **free; /* [targets], a stack of those that no slot has; NULL: each slot keeps its own */
+    struct side sides[SIDES];
+    void *memory; /* owned; the targets; NULL: a slot's target is its host memory */
+    void **free;  /* [targets], a stack of those that no slot has; NULL: each slot keeps its own */
     size_t free_count;
 };
 
@@ -48,16 +55,17 @@ static size_t add_parts(struct host_layout *layout, size_t slots, size_t rows, s
     return begin;
 }
 
-static struct host_layout layout_of(const struct ring_shape *shape)
+/* Of `sides` too. */
+static struct host_layout layout_of(const struct ring_shape *shape, struct side sides[SIDES])
 {
     struct host_layout layout = {.bytes = 0};
     layout.rows = add_parts(&layout, shape->slots, shape->rows, shape->row_bytes);
     layout.ids = add_parts(&layout, shape->slots, shape->rows, sizeof(int64_t));
     layout.labels = add_parts(&layout, shape->slots, shape->rows, sizeof(double));
-    if (shape->label_bytes > 0)
-        layout.typed_labels = add_parts(&layout, shape->slots, shape->rows, shape->label_bytes);
-    if (shape->has_places)
-        layout.places = add_parts(&layout, shape->slots, shape->rows, sizeof(uint32_t));
+    for (size_t i = 0; i < SIDES; i++) {
+        if (sides[i].bytes > 0)
+            sides[i].begin = add_parts(&layout, shape->slots, shape->rows, sides[i].bytes);
+    }
     return layout;
 }
 
@@ -66,8 +74,9 @@ static struct host_layout layout_of(const struct ring_shape *shape)
 static enum error check_size(const struct ring_shape *shape, const struct device *device)
 {
     size_t places = shape->has_places ? sizeof(uint32_t) : 0;
-    size_t row = sizeof(int64_t) + sizeof(double) + shape->label_bytes + places, total = SIZE_MAX,
-           targets = 0;
+    size_t row = sizeof(int64_t) + sizeof(double) + shape->label_bytes + shape->weight_bytes +
+                 shape->group_bytes + places;
+    size_t total = SIZE_MAX, targets = 0;
     struct machine machine;
     machine_look(&machine);
     bool over = __builtin_add_overflow(row, shape->row_bytes, &row);
@@ -109,6 +118,29 @@ static void *host_part(const struct slot_memory *memory, size_t begin, const str
     return part(memory->host + begin, slot->number, memory->shape.rows, row_bytes);
 }
 
+/* A slot's part of a side; both stay NULL where it is not wanted. */
+static void bind_side(const struct slot_memory *memory, const struct slot *slot,
+                      const struct side *side, void **ret_host, void **ret_device)
+{
+    if (side->bytes > 0)
+        *ret_host = host_part(memory, side->begin, slot, side->bytes);
+    *ret_device = side->device ? part(side->device, slot->number, memory->shape.rows, side->bytes)
+                               : *ret_host;
+}
+
+static void bind_sides(const struct slot_memory *memory, struct slot *slot)
+{
+    const struct side *sides = memory->sides;
+    void *groups = NULL, *places = NULL, *device_places = NULL;
+    bind_side(memory, slot, &sides[LABELS], &slot->host_labels, &slot->device_labels);
+    bind_side(memory, slot, &sides[WEIGHTS], &slot->weights, &slot->device_weights);
+    bind_side(memory, slot, &sides[GROUPS], &groups, &slot->device_groups);
+    bind_side(memory, slot, &sides[PLACES], &places, &device_places);
+    slot->groups = groups;
+    slot->places = places;
+    slot->device_places = device_places;
+}
+
 static enum error slot_init(struct slot_memory *memory, struct slot *slot)
 {
     const struct ring_shape *shape = &memory->shape;
@@ -120,16 +152,7 @@ static enum error slot_init(struct slot_memory *memory, struct slot *slot)
         slot->device = slot->host;
     else if (!memory->free)
         slot->device = part(memory->memory, slot->number, shape->rows, shape->device_row_bytes);
-    if (shape->label_bytes > 0)
-        slot->host_labels = host_part(memory, layout->typed_labels, slot, shape->label_bytes);
-    slot->device_labels = memory->device_labels ? part(memory->device_labels, slot->number,
-                                                       shape->rows, shape->label_bytes)
-                                                : slot->host_labels;
-    if (shape->has_places)
-        slot->places = host_part(memory, layout->places, slot, sizeof(*slot->places));
-    slot->device_places = memory->device_places ? part(memory->device_places, slot->number,
-                                                       shape->rows, sizeof(*slot->places))
-                                                : slot->places;
+    bind_sides(memory, slot);
     enum error error = device_event_new(memory->device, &slot->copied);
     return error ? error : device_event_new(memory->device, &slot->released);
 }
@@ -137,20 +160,18 @@ static enum error slot_init(struct slot_memory *memory, struct slot *slot)
 static enum error make_host(struct slot_memory *memory)
 {
     void *host = NULL;
-    memory->layout = layout_of(&memory->shape);
+    memory->layout = layout_of(&memory->shape, memory->sides);
     enum error error = device_host_new(memory->device, memory->layout.bytes, &host);
     memory->host = host;
     return error;
 }
 
-/* NULL on a CPU: there those of the host do. */
-static enum error make_device_parts(struct slot_memory *memory, size_t row_bytes, void **ret_parts)
+static enum error make_side(struct slot_memory *memory, struct side *side)
 {
-    const struct ring_shape *shape = &memory->shape;
-    if (memory->device->kind == DEVICE_CPU)
+    size_t bytes = memory->shape.slots * part_bytes(memory->shape.rows, side->bytes);
+    if (side->bytes == 0 || memory->device->kind == DEVICE_CPU)
         return OK;
-    return device_memory_new(memory->device, shape->slots * part_bytes(shape->rows, row_bytes),
-                             ret_parts);
+    return device_memory_new(memory->device, bytes, &side->device);
 }
 
 static enum error memory_init(struct slot_memory *memory)
@@ -159,10 +180,8 @@ static enum error memory_init(struct slot_memory *memory)
     enum error error = make_host(memory);
     if (!error && shape->device_row_bytes > 0)
         error = make_targets(memory);
-    if (!error && shape->label_bytes > 0)
-        error = make_device_parts(memory, shape->label_bytes, &memory->device_labels);
-    if (!error && shape->has_places)
-        error = make_device_parts(memory, sizeof(uint32_t), &memory->device_places);
+    for (size_t i = 0; !error && i < SIDES; i++)
+        error = make_side(memory, &memory->sides[i]);
     for (size_t i = 0; !error && i < shape->slots; i++) {
         memory->slots[i].number = i;
         error = slot_init(memory, &memory->slots[i]);
@@ -183,7 +202,14 @@ enum error slot_memory_new(const struct ring_shape *shape, struct device *device
     struct slot_memory *memory = array_new(1, sizeof(*memory), "the memory of a ring");
     if (!memory)
         return ERROR_MEMORY;
-    *memory = (struct slot_memory){.device = device, .shape = whole, .slots = slots};
+    *memory = (struct slot_memory){
+        .device = device,
+        .shape = whole,
+        .slots = slots,
+        .sides = {[LABELS] = {.bytes = shape->label_bytes},
+                  [WEIGHTS] = {.bytes = shape->weight_bytes},
+                  [GROUPS] = {.bytes = shape->group_bytes},
+                  [PLACES] = {.bytes = shape->has_places ? sizeof(uint32_t) : 0}}};
     error = memory_init(memory);
     if (error) {
         slot_memory_free(memory);
@@ -210,8 +236,8 @@ void slot_memory_free(struct slot_memory *memory)
         slot_release(memory, &memory->slots[i]);
     device_memory_free(memory->device, memory->memory);
     device_host_free(memory->device, memory->host);
-    device_memory_free(memory->device, memory->device_labels);
-    device_memory_free(memory->device, memory->device_places);
+    for (size_t i = 0; i < SIDES; i++)
+        device_memory_free(memory->device, memory->sides[i].device);
     free(memory->free);
     free(memory);
 }

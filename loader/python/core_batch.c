@@ -123,6 +123,31 @@ static PyObject *batch_labels(struct batch_object *self, PyObject *args)
     return (PyObject *)array;
 }
 
+/* weights(copy), groups(copy): [rows], on the device; float32 or float64 as the feed was asked, and
+ * int64. None: it was not asked for them. */
+static PyObject *batch_weights(struct batch_object *self, PyObject *args)
+{
+    Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows};
+    char format = self->owner->description.weights == TOMBOLA_WEIGHTS_F32 ? 'f' : 'd';
+    int copies = 0;
+    if (!PyArg_ParseTuple(args, "|p", &copies))
+        return NULL;
+    if (!self->batch->device_weights)
+        Py_RETURN_NONE;
+    return on_device(self, view(self, self->batch->device_weights, format, 1, shape), copies);
+}
+
+static PyObject *batch_groups(struct batch_object *self, PyObject *args)
+{
+    Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows};
+    int copies = 0;
+    if (!PyArg_ParseTuple(args, "|p", &copies))
+        return NULL;
+    if (!self->batch->device_groups)
+        Py_RETURN_NONE;
+    return on_device(self, view(self, self->batch->device_groups, 'q', 1, shape), copies);
+}
+
 /* features(shape, copy): [rows, *shape]. */
 static PyObject *batch_features(struct batch_object *self, PyObject *args)
 {
@@ -170,6 +195,10 @@ static PyMethodDef batch_methods[] = {
      "labels(format, copy=False): [rows] as q (int64), f (float32) or d (float64)."},
     {"features", (PyCFunction)batch_features, METH_VARARGS,
      "features(shape, copy=False): [rows, *shape], uint8 or float32."},
+    {"weights", (PyCFunction)batch_weights, METH_VARARGS,
+     "weights(copy=False): [rows], float32 or float64; None: the feed was not asked for them."},
+    {"groups", (PyCFunction)batch_groups, METH_VARARGS,
+     "groups(copy=False): int64 [rows]; None: the feed was not asked for them."},
     {"settle", (PyCFunction)batch_settle_by, METH_VARARGS,
      "settle(trained): whether it was; its arrays stay valid. The first word counts."},
     {NULL, NULL, 0, NULL},

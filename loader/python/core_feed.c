@@ -15,7 +15,8 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
         "bad_rows", "first_index", "batches",        "expand",       "scale",       "slots",
         "fetchers", "cache_bytes", "patience_ms",    "trust_labels", "rank",        "world",
         "pad",      "state",       "worker",         "token",        "authority",   "labels",
-        "mean",     "deviation",   "resident_bytes", "cache_dir",    "cache_limit", NULL};
+        "mean",     "deviation",   "resident_bytes", "cache_dir",    "cache_limit", "weights",
+        "groups",   NULL};
     struct tombola_options options = {.struct_bytes = sizeof(options)};
     Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = -1, resident_bytes = -1;
     Py_buffer mean = {.buf = NULL}, deviation = {.buf = NULL};
@@ -25,18 +26,18 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
         return -1;
     }
     if (!PyArg_ParseTupleAndKeywords(
-            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*nzL", names, &options.sampler_url,
+            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*nzLip", names, &options.sampler_url,
             &options.store_uri, &batch_size, &options.device, &options.stream, &options.pull,
             &options.bad_rows, &first_index, &batches, &options.expand, &options.scale, &slots,
             &fetchers, &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world,
             &options.pad, &options.state, &options.worker, &options.token, &options.authority,
-            &options.labels, &mean, &deviation, &resident_bytes, &options.cache_dir, &cache_limit))
+            &options.labels, &mean, &deviation, &resident_bytes, &options.cache_dir, &cache_limit,
+            &options.weights, &options.groups))
         return -1;
     if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1 || resident_bytes < -1 ||
         cache_limit < 0) {
-        PyErr_SetString(
-            PyExc_ValueError,
-            "batch_size, slots, fetchers, cache, cache_limit and resident are counts of 0 or more");
+        PyErr_SetString(PyExc_ValueError, "batch_size, slots, fetchers, cache, cache_limit and "
+                                          "resident are counts of 0 or more");
         goto out;
     }
     if (mean.len != deviation.len || mean.len % (Py_ssize_t)sizeof(float) != 0) {
@@ -252,17 +253,21 @@ static PyObject *feed_describe(struct feed_object *self, PyObject *unused)
         return PyErr_Format(PyExc_ValueError, "the loader is closed");
     PyObject *names = texts(is->feature_names, is->feature_names ? is->features : 0);
     PyObject *labels = texts(is->label_texts, is->label_text_count);
+    PyObject *groups =
+        is->group_texts ? texts(is->group_texts, is->group_text_count) : Py_NewRef(Py_None);
     PyObject *shape = shape_of(is);
     PyObject *result = NULL;
-    if (names && labels && shape)
-        result = Py_BuildValue(
-            "{s:L,s:n,s:i,s:i,s:O,s:i,s:s,s:O,s:O,s:n,s:O}", "rows", (long long)is->rows,
-            "features", (Py_ssize_t)is->features, "element", is->element, "label_kind",
-            is->label_kind, "device_is_cuda", is->device_is_cuda ? Py_True : Py_False,
-            "device_index", is->device_index, "device", is->device, "feature_names", names,
-            "label_texts", labels, "slots", (Py_ssize_t)is->slots, "shape", shape);
+    if (names && labels && groups && shape)
+        result =
+            Py_BuildValue("{s:L,s:n,s:i,s:i,s:O,s:i,s:s,s:O,s:O,s:n,s:O,s:O}", "rows",
+                          (long long)is->rows, "features", (Py_ssize_t)is->features, "element",
+                          is->element, "label_kind", is->label_kind, "device_is_cuda",
+                          is->device_is_cuda ? Py_True : Py_False, "device_index", is->device_index,
+                          "device", is->device, "feature_names", names, "label_texts", labels,
+                          "slots", (Py_ssize_t)is->slots, "shape", shape, "group_texts", groups);
     Py_XDECREF(names);
     Py_XDECREF(labels);
+    Py_XDECREF(groups);
     Py_XDECREF(shape);
     return result;
 }

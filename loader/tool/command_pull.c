@@ -21,7 +21,7 @@ struct pull_options {
     const char *format, *bad_rows;
     int64_t size, batches;
     int64_t index; /* -1: not by index */
-    bool lease;
+    bool lease, weights, groups;
     int64_t fetchers, cache_bytes, cache_limit;
     const char *cache; /* NULL: none */
     double patience_seconds;
@@ -50,7 +50,7 @@ static enum error write_batches(struct feed *feed, struct row_writer *writer, bo
     const struct feed_batch *batch;
     enum error error;
     while (!(error = feed_next(feed, NULL, &batch))) {
-        error = row_writer_add(writer, batch->rows, batch->ids, batch->labels, batch->features);
+        error = row_writer_add(writer, batch);
         if (!error && lease)
             error = output_flush(writer->output);
         if (!error)
@@ -92,12 +92,17 @@ static enum error pull_rows(const struct pull_options *pull, struct store *store
                                    .batches = pull->batches > 0 ? pull->batches : -1,
                                    .batch_rows = (size_t)pull->size,
                                    .bad_rows = bad_rows_of_name(pull->bad_rows),
+                                   .weights = pull->weights ? WEIGHTS_F64 : WEIGHTS_NONE,
+                                   .groups = pull->groups,
                                    .patience_ms = (int64_t)(pull->patience_seconds * 1000)};
+    struct row_extras extras = {.weights = pull->weights, .groups = pull->groups};
     struct row_writer *writer = NULL;
     struct feed *feed = NULL;
     enum error error = feed_open(&options, &feed);
-    if (!error)
-        error = row_writer_open(pull->format, store_info(store), output, &writer);
+    if (!error) {
+        extras.group_texts = feed_group_texts(feed, &extras.group_text_count);
+        error = row_writer_open(pull->format, store_info(store), &extras, output, &writer);
+    }
     if (!error)
         error = write_batches(feed, writer, pull->lease);
     if (!error)
@@ -200,6 +205,15 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .target = &pull->format,
          .choices = ROW_WRITER_FORMATS,
          .help = "how rows are written, see below"},
+        {.name = "weights",
+         .type = OPTION_FLAG,
+         .target = &pull->weights,
+         .help = "write each row's weight behind its label: of the column that weight=NAME in the "
+                 "URI names, or that was imported"},
+        {.name = "groups",
+         .type = OPTION_FLAG,
+         .target = &pull->groups,
+         .help = "write each row's group behind it: group=NAME likewise"},
         {.name = "stream",
          .type = OPTION_TEXT,
          .target = &pull->stream,
@@ -276,6 +290,10 @@ const struct command command_pull = {
         "       pull is; on a pipe it is kept in a temporary file (TMPDIR) until then\n"
         "  raw  a record a row, little-endian, no header: i64 id, f64 label, then the features as\n"
         "       u8 or f32. Text labels are their numbers in the store's sorted list of labels\n"
+        "\n"
+        "--weights and --groups add weight (f64) and group behind the label. Groups that are not "
+        "all\n"
+        "integers are texts, in raw (i64) their numbers in the sorted list of groups.\n"
         "\n"
         "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db --batches "
         "3\n"

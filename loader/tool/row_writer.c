@@ -14,18 +14,25 @@ static enum error raw_begin(struct row_writer *writer)
     return OK;
 }
 
-static enum error raw_row(struct row_writer *writer, int64_t id, double label, const void *features)
+static char *put(char *out, const void *field, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(out, field, bytes);
+    return out + bytes;
+}
+
+static enum error raw_row(struct row_writer *writer, const struct row_values *row)
 {
     char *room;
-    enum error error =
-        output_reserve(writer->target, sizeof(id) + sizeof(label) + writer->row_bytes, &room);
+    enum error error = output_reserve(writer->target, sizeof(*row) + writer->row_bytes, &room);
     if (error)
         return error;
-    memcpy(room, &id, sizeof(id));
-    memcpy(room + sizeof(id), &label, sizeof(label));
-    if (writer->row_bytes > 0)
-        memcpy(room + sizeof(id) + sizeof(label), features, writer->row_bytes);
-    output_advance(writer->target, sizeof(id) + sizeof(label) + writer->row_bytes);
+    char *end = put(room, &row->id, sizeof(row->id));
+    end = put(end, &row->label, sizeof(row->label));
+    end = put(end, &row->weight, writer->extras.weights ? sizeof(row->weight) : 0);
+    end = put(end, &row->group, writer->extras.groups ? sizeof(row->group) : 0);
+    end = put(end, row->features, writer->row_bytes);
+    output_advance(writer->target, (size_t)(end - room));
     return OK;
 }
 
@@ -51,7 +58,8 @@ static const struct row_writer_ops *find(const char *format)
     return NULL;
 }
 
-enum error row_writer_open(const char *format, const struct store_info *info, struct output *output,
+enum error row_writer_open(const char *format, const struct store_info *info,
+                           const struct row_extras *extras, struct output *output,
                            struct row_writer **ret_writer)
 {
     const struct row_writer_ops *ops = find(format);
@@ -62,6 +70,7 @@ enum error row_writer_open(const char *format, const struct store_info *info, st
         return ERROR_MEMORY;
     writer->ops = ops;
     writer->info = info;
+    writer->extras = *extras;
     writer->output = output;
     writer->target = output;
     writer->row_bytes = info->features * element_bytes(info->element);
@@ -83,15 +92,20 @@ void row_writer_close(struct row_writer *writer)
     free(writer);
 }
 
-enum error row_writer_add(struct row_writer *writer, size_t rows, const int64_t *ids,
-                          const double *labels, const void *features)
+enum error row_writer_add(struct row_writer *writer, const struct feed_batch *batch)
 {
-    const char *row = features;
+    const double *weights = batch->weights;
     enum error error = OK;
-    for (size_t i = 0; !error && i < rows; i++, row += writer->row_bytes)
-        error = writer->ops->row(writer, ids[i], labels[i], row);
+    for (size_t i = 0; !error && i < batch->rows; i++) {
+        struct row_values row = {.id = batch->ids[i],
+                                 .label = batch->labels[i],
+                                 .weight = weights ? weights[i] : 1,
+                                 .group = batch->groups ? batch->groups[i] : 0,
+                                 .features = (const char *)batch->features + i * writer->row_bytes};
+        error = writer->ops->row(writer, &row);
+    }
     if (!error)
-        writer->rows += rows;
+        writer->rows += batch->rows;
     return error;
 }
 

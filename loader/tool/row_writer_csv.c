@@ -94,15 +94,23 @@ static char *write_label(char *out, const struct store_info *info, double label)
 
 /* ---- rows --------------------------------------------------------------- */
 
-static size_t longest_label(const struct store_info *info)
+static size_t longest_text(const char *const texts[], size_t count)
 {
     size_t longest = NUMBER_BYTES;
-    for (size_t i = 0; info->label_kind == LABEL_TEXT && i < info->label_text_count; i++) {
-        size_t bytes = quoted_bytes(info->label_texts[i]);
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = quoted_bytes(texts[i]);
         if (bytes > longest)
             longest = bytes;
     }
     return longest;
+}
+
+static size_t longest_keys(const struct row_writer *writer)
+{
+    const struct store_info *info = writer->info;
+    const struct row_extras *extras = &writer->extras;
+    return 4 * (NUMBER_BYTES + 1) + longest_text(info->label_texts, info->label_text_count) +
+           longest_text(extras->group_texts, extras->group_text_count);
 }
 
 static enum error write_name(struct row_writer *writer, const char *name)
@@ -122,8 +130,12 @@ static enum error csv_begin(struct row_writer *writer)
     const struct store_info *info = writer->info;
     pthread_once(&byte_texts_once, make_byte_texts);
     size_t field = info->element == ELEMENT_U8 ? sizeof(byte_texts[0].text) : NUMBER_BYTES;
-    writer->row_limit = NUMBER_BYTES + 1 + longest_label(info) + info->features * field + 8;
+    writer->row_limit = longest_keys(writer) + info->features * field + 8;
     enum error error = output_add(writer->target, "id,label", strlen("id,label"));
+    if (!error && writer->extras.weights)
+        error = write_name(writer, "weight");
+    if (!error && writer->extras.groups)
+        error = write_name(writer, "group");
     for (size_t i = 0; !error && i < info->features; i++)
         error = write_name(writer, info->feature_names[i]);
     return error ? error : output_add(writer->target, "\n", 1);
@@ -147,18 +159,33 @@ static char *write_floats(char *out, const float *values, size_t count)
     return out;
 }
 
-static enum error csv_row(struct row_writer *writer, int64_t id, double label, const void *features)
+static char *write_extras(char *out, const struct row_extras *extras, const struct row_values *row)
+{
+    if (extras->weights) {
+        *out++ = ',';
+        out = write_double(out, row->weight);
+    }
+    if (extras->groups) {
+        *out++ = ',';
+        out = extras->group_texts ? write_text(out, extras->group_texts[row->group])
+                                  : text_write_integer(out, row->group);
+    }
+    return out;
+}
+
+static enum error csv_row(struct row_writer *writer, const struct row_values *row)
 {
     const struct store_info *info = writer->info;
     char *room;
     enum error error = output_reserve(writer->target, writer->row_limit, &room);
     if (error)
         return error;
-    char *end = text_write_integer(room, id);
+    char *end = text_write_integer(room, row->id);
     *end++ = ',';
-    end = write_label(end, info, label);
-    end = info->element == ELEMENT_U8 ? write_bytes(end, features, info->features)
-                                      : write_floats(end, features, info->features);
+    end = write_label(end, info, row->label);
+    end = write_extras(end, &writer->extras, row);
+    end = info->element == ELEMENT_U8 ? write_bytes(end, row->features, info->features)
+                                      : write_floats(end, row->features, info->features);
     *end++ = '\n';
     output_advance(writer->target, (size_t)(end - room));
     return OK;

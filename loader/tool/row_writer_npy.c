@@ -27,15 +27,26 @@ static void describe_label(const struct row_writer *writer, char *out, size_t by
         snprintf(out, bytes, "%s", writer->info->label_kind == LABEL_REAL ? "<f8" : "<i8");
 }
 
+static void describe_group(const struct row_writer *writer, char *out, size_t bytes)
+{
+    out[0] = '\0';
+    if (writer->extras.group_texts)
+        snprintf(out, bytes, ", ('group', '<U%zu')", writer->group_length);
+    else if (writer->extras.groups)
+        snprintf(out, bytes, ", ('group', '<i8')");
+}
+
 static int write_literal(const struct row_writer *writer, uint64_t rows, char out[LITERAL_BYTES])
 {
-    char label[32];
+    char label[32], group[48];
     describe_label(writer, label, sizeof(label));
+    describe_group(writer, group, sizeof(group));
     return snprintf(out, LITERAL_BYTES,
-                    "{'descr': [('id', '<i8'), ('label', '%s'), ('x', '%s', (%zu,))], "
+                    "{'descr': [('id', '<i8'), ('label', '%s')%s%s, ('x', '%s', (%zu,))], "
                     "'fortran_order': False, 'shape': (%" PRIu64 ",), }",
-                    label, writer->info->element == ELEMENT_U8 ? "|u1" : "<f4",
-                    writer->info->features, rows);
+                    label, writer->extras.weights ? ", ('weight', '<f8')" : "", group,
+                    writer->info->element == ELEMENT_U8 ? "|u1" : "<f4", writer->info->features,
+                    rows);
 }
 
 /* The same number of bytes for every number of rows. */
@@ -52,7 +63,7 @@ static void write_header(struct row_writer *writer, uint64_t rows)
     writer->header[writer->header_bytes - 1] = '\n';
 }
 
-/* ---- text labels -------------------------------------------------------- */
+/* ---- texts -------------------------------------------------------------- */
 
 /* The character at *at (UTF-8 that the store has checked), and on to the next one. */
 static uint32_t next_character(const char **at)
@@ -76,11 +87,11 @@ static size_t count_characters(const char *text)
     return count;
 }
 
-static size_t longest_label(const struct store_info *info)
+static size_t longest_text(const char *const texts[], size_t count)
 {
     size_t longest = 1; /* '<U0' would be no text at all */
-    for (size_t i = 0; info->label_kind == LABEL_TEXT && i < info->label_text_count; i++) {
-        size_t length = count_characters(info->label_texts[i]);
+    for (size_t i = 0; i < count; i++) {
+        size_t length = count_characters(texts[i]);
         if (length > longest)
             longest = length;
     }
@@ -95,10 +106,20 @@ static size_t label_bytes(const struct row_writer *writer)
                                                   : sizeof(int64_t);
 }
 
+static size_t group_bytes(const struct row_writer *writer)
+{
+    const struct row_extras *extras = &writer->extras;
+    return !extras->groups       ? 0
+           : extras->group_texts ? writer->group_length * CHARACTER_BYTES
+                                 : sizeof(int64_t);
+}
+
 static enum error npy_begin(struct row_writer *writer)
 {
     char literal[LITERAL_BYTES];
-    writer->label_length = longest_label(writer->info);
+    const struct row_extras *extras = &writer->extras;
+    writer->label_length = longest_text(writer->info->label_texts, writer->info->label_text_count);
+    writer->group_length = longest_text(extras->group_texts, extras->group_text_count);
     size_t longest = (size_t)write_literal(writer, UINT64_MAX, literal);
     writer->header_bytes =
         (PRELUDE_BYTES + longest + 1 + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
@@ -113,18 +134,23 @@ static enum error npy_begin(struct row_writer *writer)
     return error;
 }
 
+/* As UTF-32, zeros behind it. */
+static void write_text(const char *text, size_t bytes, char *out)
+{
+    memset(out, 0, bytes);
+    while (*text) {
+        uint32_t character = next_character(&text);
+        memcpy(out, &character, CHARACTER_BYTES);
+        out += CHARACTER_BYTES;
+    }
+}
+
 /* `out` need not be aligned. */
 static void write_label(const struct row_writer *writer, double label, char *out)
 {
     const struct store_info *info = writer->info;
     if (info->label_kind == LABEL_TEXT) {
-        const char *text = info->label_texts[(size_t)label];
-        memset(out, 0, label_bytes(writer));
-        while (*text) {
-            uint32_t character = next_character(&text);
-            memcpy(out, &character, CHARACTER_BYTES);
-            out += CHARACTER_BYTES;
-        }
+        write_text(info->label_texts[(size_t)label], label_bytes(writer), out);
     } else if (info->label_kind == LABEL_REAL) {
         memcpy(out, &label, sizeof(label));
     } else {
@@ -133,18 +159,35 @@ static void write_label(const struct row_writer *writer, double label, char *out
     }
 }
 
-static enum error npy_row(struct row_writer *writer, int64_t id, double label, const void *features)
+static char *write_extras(const struct row_writer *writer, const struct row_values *row, char *out)
 {
-    size_t bytes = sizeof(id) + label_bytes(writer) + writer->row_bytes;
+    const struct row_extras *extras = &writer->extras;
+    if (extras->weights) {
+        memcpy(out, &row->weight, sizeof(row->weight));
+        out += sizeof(row->weight);
+    }
+    if (extras->group_texts)
+        write_text(extras->group_texts[row->group], group_bytes(writer), out);
+    else if (extras->groups)
+        memcpy(out, &row->group, sizeof(row->group));
+    return out + group_bytes(writer);
+}
+
+static enum error npy_row(struct row_writer *writer, const struct row_values *row)
+{
+    size_t bytes = sizeof(row->id) + label_bytes(writer) + sizeof(row->weight) +
+                   group_bytes(writer) + writer->row_bytes;
     char *room;
     enum error error = output_reserve(writer->target, bytes, &room);
     if (error)
         return error;
-    memcpy(room, &id, sizeof(id));
-    write_label(writer, label, room + sizeof(id));
+    char *end = room + sizeof(row->id) + label_bytes(writer);
+    memcpy(room, &row->id, sizeof(row->id));
+    write_label(writer, row->label, room + sizeof(row->id));
+    end = write_extras(writer, row, end);
     if (writer->row_bytes > 0)
-        memcpy(room + sizeof(id) + label_bytes(writer), features, writer->row_bytes);
-    output_advance(writer->target, bytes);
+        memcpy(end, row->features, writer->row_bytes);
+    output_advance(writer->target, (size_t)(end - room) + writer->row_bytes);
     return OK;
 }
 

@@ -183,6 +183,49 @@ def test_texts_and_reals(sampler, tmp_path):
     assert text == labels[0]
 
 
+@pytest.mark.parametrize("form", ["csv", "sqlite", "rows"])
+@pytest.mark.parametrize("groups", ["texts", "integers"])
+def test_weights_and_groups(sampler, tmp_path, form, groups):
+    """In each format, from a file whose URI names them and from what import made of it."""
+    names = ["b", "größer, €", 'a "q"'] if groups == "texts" else ["-7", "9223372036854775807", "0"]
+    source = tmp_path / "rows.csv"
+    with open(source, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["id", "w", "label", "g", "x"])
+        out.writerows([30 - i, i / 8, i % 3, names[i % 3], i] for i in range(30))
+    store = f"csv:{source}?weight=w&group=g"
+    if form != "csv":
+        run("loader", "import", store, f"{form}:{tmp_path}/made")
+        store = f"{form}:{tmp_path}/made"
+    url = sampler("--store", store, "--seed", 1, "--epochs", 9).url
+
+    def pull(*arguments):
+        return pull_bytes("--sampler", url, "--store", store, "--batches", 1, "--size", 30, *arguments)
+
+    right = {30 - i: [str(i % 3), f"{i / 8:g}", names[i % 3], str(i)] for i in range(30)}
+    rows = parse_csv(pull("--weights", "--groups"))
+    assert rows[0] == ["id", "label", "weight", "group", "x"]
+    assert {int(row[0]): row[1:] for row in rows[1:]} == right
+    assert parse_csv(pull("--groups"))[0] == ["id", "label", "group", "x"]
+    path = tmp_path / "rows.npy"
+    path.write_bytes(pull("--weights", "--groups", "--format", "npy"))
+    array = numpy.load(path)
+    assert array.dtype.names == ("id", "label", "weight", "group", "x")
+    assert {int(row["id"]): [str(row["label"]), f"{row['weight']:g}", str(row["group"]), str(row["x"][0])] for row in array} == right
+    codes = sorted(names, key=lambda name: name.encode())
+    data = pull("--weights", "--groups", "--format", "raw")
+    for number, label, weight, group, x in struct.iter_unpack("<qddqB", data):
+        name = codes[group] if groups == "texts" else str(group)
+        assert [f"{label:g}", f"{weight:g}", name, str(x)] == right[number]
+    assert len(data) == 30 * 33
+
+
+def test_weights_that_are_not_there(stores, sampler):
+    url = sampler("--store", stores["csv"]).url
+    run_fails("loader", "pull", "--sampler", url, "--store", stores["csv"], "--weights", status=2,
+              says="weight=NAME in the URI says which it is")
+
+
 @pytest.mark.threads
 def test_an_ended_stream_is_a_header(stores, sampler):
     url = sampler("--store", stores["csv"], "--epochs", 1).url

@@ -152,6 +152,31 @@ else:
 """, sampler("--store", store).url, store, kind, labels)
 
 
+def test_weights_and_groups_come_with_a_batch(package, sampler, tmp_path):  # noqa: F811
+    """Where they are asked for; else a batch is ids, labels, x."""
+    (tmp_path / "t.csv").write_text("w,label,g,x\n" + "".join(f"{i}.25,{i % 2},{'ba'[i % 2]},{i}\n" for i in range(20)))
+    store = f"csv:{tmp_path}/t.csv?weight=w&group=g"
+    run(package, BEGIN + """
+for weights, kind in ((True, np.float32), ("float32", np.float32), ("float64", np.float64)):
+    with tombola.Loader(url, store, weights=weights, groups=True) as loader:
+        ids, labels, x, w, g = next(iter(loader))
+        assert loader.groups == ("a", "b") and w.dtype == kind and g.dtype == np.int64
+        assert (w == ids + 0.25).all() and [loader.groups[code] for code in g] == ["ba"[i % 2] for i in ids]
+with tombola.Loader(url, store, weights=True, copy=True) as loader:
+    ids, labels, x, w = next(iter(loader))
+    assert loader.groups is None and (w == ids + 0.25).all()
+with tombola.Loader(url, store) as loader:
+    ids, labels, x = next(iter(loader))
+for words in ({"weights": True}, {"groups": True}, {"weights": "float16"}):
+    try:
+        tombola.Loader(url, store.split("?")[0] + "?features=x", **words)
+    except tombola.UsageError as error:
+        assert "weight=NAME" in str(error) or "group=NAME" in str(error) or "'float32'" in str(error), error
+    else:
+        raise AssertionError("it works")
+""", sampler("--store", store, "--epochs", 9).url, store)
+
+
 def test_a_cache_changes_no_batch(program):
     """None, of some rows, of all, and the default: three epochs, while it fills and behind."""
     program("""

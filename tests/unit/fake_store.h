@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A store of R rows in no memory: feature j of row `id` is (31 id + 7 j) mod 256 (or that number
- * and a half as f32), its label id mod 10. What is wrong with it is a struct's members.
+ * and a half as f32), its label id mod 10; where it is said to have such columns, its weight id / 4
+ * and its group "g" and id mod 7. What is wrong with it is a struct's members.
  */
 #ifndef TESTS_UNIT_FAKE_STORE_H
 #define TESTS_UNIT_FAKE_STORE_H
@@ -99,13 +100,27 @@ static inline enum error fake_scan(struct store *store, enum scan_columns column
                                    void *context)
 {
     struct fake_store *fake = (struct fake_store *)store;
-    (void)columns;
-    (void)sink;
-    (void)context;
     atomic_fetch_add(&fake->scans, 1);
     while (atomic_load(&fake->scan_hangs))
         usleep(1000);
-    return error_set(ERROR_IO, "fake.db: it cannot be scanned");
+    if (columns != SCAN_KEYS || !store->info.weight_column)
+        return error_set(ERROR_IO, "fake.db: it cannot be scanned");
+    enum error error = OK;
+    for (int64_t id = 0; id < store->info.rows && !error; id++) {
+        double weight = (double)id / 4;
+        char text[32];
+        struct text label = {.data = "0", .length = 1};
+        struct text group = {.data = text,
+                             .length = (size_t)snprintf(text, sizeof(text), "g%" PRId64, id % 7)};
+        struct store_block block = {.rows = 1,
+                                    .first_row = id,
+                                    .ids = &id,
+                                    .labels = &label,
+                                    .weights = &weight,
+                                    .groups = &group};
+        error = sink(context, &block);
+    }
+    return error;
 }
 
 static const struct store_ops fake_store_ops = {.scheme = "fake",

@@ -466,6 +466,56 @@ static void test_bad_rows_stay_bad(void **state)
     }
 }
 
+/* Weights and groups as the caller's queue sees them: seen_labels and seen_ids take them. */
+static void run_attributes(enum weight_element element, enum bad_rows bad_rows)
+{
+    struct late late = {.queue = NULL};
+    const struct feed_batch *batch;
+    int64_t rows = 0;
+    late_init(&late, FEATURES, ELEMENT_U8, true);
+    struct fake_store *store = &late.setting.store;
+    store->store.info.weight_column = "weight";
+    store->store.info.group_column = "group";
+    store->bad_id = 3;
+    late.setting.options.weights = element;
+    late.setting.options.groups = true;
+    late.setting.options.bad_rows = bad_rows;
+    setting_open(&late.setting);
+    size_t bytes = weight_element_bytes(element), count;
+    const char *const *texts = feed_group_texts(late.setting.feed, &count);
+    assert_int_equal(count, 7);
+    while (!feed_next(late.setting.feed, late.queue, &batch)) {
+        double weights[ROWS], *wide = weights;
+        float *narrow = (float *)(void *)weights;
+        int64_t groups[ROWS];
+        assert_ok(device_copy_out(&fake_device, late.queue, weights, batch->device_weights,
+                                  batch->rows * bytes));
+        assert_ok(device_copy_out(&fake_device, late.queue, groups, batch->device_groups,
+                                  batch->rows * sizeof(*groups)));
+        assert_ok(device_queue_wait(&fake_device, late.queue));
+        assert_memory_equal(weights, batch->weights, batch->rows * bytes);
+        assert_memory_equal(groups, batch->groups, batch->rows * sizeof(*groups));
+        for (size_t i = 0; i < batch->rows; i++, rows++) {
+            int64_t id = batch->ids[i];
+            double right = id == 3 ? 0 : (double)id / 4, weight = narrow[i];
+            if (element == WEIGHTS_F64)
+                weight = wide[i];
+            assert_true(weight == right);
+            assert_int_equal(texts[groups[i]][1] - '0', id == 3 ? 0 : id % 7);
+        }
+        assert_ok(feed_put(late.setting.feed, late.queue, batch));
+    }
+    assert_int_equal(rows, bad_rows == BAD_ROWS_SKIP ? UNITS - 1 : UNITS);
+    late_close(&late);
+}
+
+static void test_weights_and_groups_on_the_device(void **state)
+{
+    (void)state;
+    run_attributes(WEIGHTS_F32, BAD_ROWS_SKIP);
+    run_attributes(WEIGHTS_F64, BAD_ROWS_REPLACE);
+}
+
 static void test_close_while_the_device_works(void **state)
 {
     (void)state;
@@ -496,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_a_device_without_room),
         cmocka_unit_test(test_rows_that_stay_are_normalized),
         cmocka_unit_test(test_bad_rows_stay_bad),
+        cmocka_unit_test(test_weights_and_groups_on_the_device),
         cmocka_unit_test(test_close_while_the_device_works),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -26,6 +26,8 @@ static int remove_folder(void **state)
     return 0;
 }
 
+static const struct row_extras no_extras = {.weights = false};
+
 /* What a writer makes of rows, in *ret_text; the file is read back. */
 static size_t write_rows(const char *format, const struct store_info *info, size_t rows,
                          const int64_t *ids, const double *labels, const void *features,
@@ -36,8 +38,9 @@ static size_t write_rows(const char *format, const struct store_info *info, size
     FILE *file = fopen(path, "w+");
     assert_non_null(file);
     assert_ok(output_open(fileno(file), "out", &output));
-    assert_ok(row_writer_open(format, info, output, &writer));
-    assert_ok(row_writer_add(writer, rows, ids, labels, features));
+    struct feed_batch batch = {.rows = rows, .ids = ids, .labels = labels, .features = features};
+    assert_ok(row_writer_open(format, info, &no_extras, output, &writer));
+    assert_ok(row_writer_add(writer, &batch));
     assert_ok(row_writer_finish(writer));
     row_writer_close(writer);
     output_close(output);
@@ -213,8 +216,9 @@ static void test_npy_on_a_pipe_is_the_same(void **state)
     assert_int_equal(pipe(ends), 0);
     assert_ok(output_open(ends[1], "pipe", &output));
     assert_false(output_seekable(output));
-    assert_ok(row_writer_open("npy", &info, output, &writer));
-    assert_ok(row_writer_add(writer, 2, ids, labels, features));
+    struct feed_batch batch = {.rows = 2, .ids = ids, .labels = labels, .features = features};
+    assert_ok(row_writer_open("npy", &info, &no_extras, output, &writer));
+    assert_ok(row_writer_add(writer, &batch));
     assert_ok(row_writer_finish(writer));
     row_writer_close(writer);
     output_close(output);
@@ -235,8 +239,9 @@ static void test_npy_cut_short_has_no_header(void **state)
     double label = 0;
     FILE *file = fopen(path, "w+");
     assert_ok(output_open(fileno(file), "out", &output));
-    assert_ok(row_writer_open("npy", &info, output, &writer));
-    assert_ok(row_writer_add(writer, 1, &id, &label, "x"));
+    struct feed_batch batch = {.rows = 1, .ids = &id, .labels = &label, .features = "x"};
+    assert_ok(row_writer_open("npy", &info, &no_extras, output, &writer));
+    assert_ok(row_writer_add(writer, &batch));
     assert_ok(output_flush(output));
     row_writer_close(writer);
     output_close(output);
@@ -258,7 +263,8 @@ static void test_npy_without_a_place_for_its_rows(void **state)
     assert_int_equal(pipe(ends), 0);
     assert_ok(output_open(ends[1], "pipe", &output));
     setenv("TMPDIR", "/dev/null/no-folder", 1);
-    assert_fails(row_writer_open("npy", &info, output, &writer), ERROR_NOT_FOUND, "no-folder");
+    assert_fails(row_writer_open("npy", &info, &no_extras, output, &writer), ERROR_NOT_FOUND,
+                 "no-folder");
     if (kept)
         setenv("TMPDIR", kept, 1);
     else
@@ -368,7 +374,7 @@ static void test_unknown_format(void **state)
     struct output *output;
     struct row_writer *writer;
     assert_ok(output_open(1, "out", &output));
-    assert_fails(row_writer_open("xml", &info, output, &writer), ERROR_USAGE, "xml");
+    assert_fails(row_writer_open("xml", &info, &no_extras, output, &writer), ERROR_USAGE, "xml");
     row_writer_close(NULL);
     output_close(output);
 }

@@ -193,6 +193,74 @@ static void test_features_and_labels_as_they_are_asked_for(void **state)
     fake_stop(&sampler);
 }
 
+/* A store with weights, groups and ids of its own: what batches and copies of them say. */
+static void test_weights_and_groups(void **state)
+{
+    struct fake_sampler sampler = {.units = 250, .epochs = 1};
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    struct tombola_batch *copy;
+    struct tombola_description description;
+    char path[512], named[1024];
+    (void)state;
+    snprintf(path, sizeof(path), "%s/weighted.csv", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("id,a,w,label,who,n\n", file);
+    for (int row = 249; row >= 0; row--)
+        fprintf(file, "%d,%d,%d.5,%s,p%d,%d\n", row, row, row, row % 2 ? "odd" : "even", row % 11,
+                row % 5 - 2);
+    assert_int_equal(fclose(file), 0);
+    fake_start(&sampler);
+    for (int form = 1; form <= 2; form++) {
+        struct tombola_options options = options_for(&sampler);
+        snprintf(named, sizeof(named), "csv:%s?weight=w&group=%s&features=a", path,
+                 form == 1 ? "who" : "n");
+        options.pull = TOMBOLA_INDEX;
+        options.store_uri = named;
+        options.weights = form;
+        options.groups = 1;
+        assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+        tombola_feed_describe(feed, &description, sizeof(description));
+        assert_int_equal(description.weights, form);
+        assert_int_equal(description.groups, 1);
+        assert_int_equal(description.group_text_count, form == 1 ? 11 : 0);
+        if (form == 1)
+            assert_string_equal(description.group_texts[2], "p10"); /* sorted by bytes */
+        else
+            assert_null(description.group_texts);
+        for (int64_t rows = 0; rows < 250; rows += (int64_t)copy->rows, tombola_batch_free(copy)) {
+            assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_OK);
+            assert_ptr_equal(batch->device_weights, batch->weights);
+            assert_ptr_equal(batch->device_groups, batch->groups);
+            assert_int_equal(tombola_batch_copy(feed, NULL, batch, &copy), TOMBOLA_OK);
+            assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
+            for (size_t i = 0; i < copy->rows; i++) {
+                int64_t id = copy->ids[i];
+                char who[16];
+                snprintf(who, sizeof(who), "p%d", (int)(id % 11));
+                double weight = form == 1 ? (double)((const float *)copy->weights)[i]
+                                          : ((const double *)copy->device_weights)[i];
+                assert_true(weight == (double)id + 0.5);
+                if (form == 1)
+                    assert_string_equal(description.group_texts[copy->groups[i]], who);
+                else
+                    assert_int_equal(copy->groups[i], id % 5 - 2);
+            }
+        }
+        tombola_feed_close(feed);
+    }
+    struct tombola_options options = options_for(&sampler);
+    options.weights = 1;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "no column of weights");
+    options.weights = 0;
+    options.groups = 1;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "group=NAME in the URI");
+    options.weights = 3;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "weights is 3");
+    fake_stop(&sampler);
+}
+
 static void test_description(void **state)
 {
     (void)state;
@@ -535,6 +603,7 @@ int main(void)
         cmocka_unit_test(test_labels_are_compared_unless_they_are_trusted),
         cmocka_unit_test(test_a_feed_of_one_batch),
         cmocka_unit_test(test_features_and_labels_as_they_are_asked_for),
+        cmocka_unit_test(test_weights_and_groups),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_close_with_batches_out),
         cmocka_unit_test(test_a_wait_ends_in_time_and_when_interrupted),

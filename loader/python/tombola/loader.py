@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
     from tombola.server import Server
 
-    Triple = tuple[Any, Any, Any]
+    Arrays = tuple[Any, ...]  # ids, labels, x; then weights and groups where they are wanted
 
 _PULLS = {"lease": 0, "index": 1, "draw": 2}
 _BAD_ROWS = {"fail": 0, "skip": 1, "replace": 2}
 _LABELS = {"int64": "q", "float32": "f", "float64": "d"}
 _LABELS_ON_DEVICE = {"float64": 1, "int64": 2, "float32": 3, None: 4}  # enum tombola_labels
+_WEIGHTS: dict[bool | str, int] = {False: 0, True: 1, "float32": 1, "float64": 2}  # enum tombola_weights
 _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
 _STATE = "tombola"  # the key of a state_dict()
 _SLICE_MS = 100  # for so long a task that is cancelled waits
@@ -37,7 +38,7 @@ _SLICE_MS = 100  # for so long a task that is cancelled waits
 _Choice = TypeVar("_Choice")
 
 
-def _choose(name: str, value: str, choices: Mapping[str, _Choice]) -> _Choice:
+def _choose(name: str, value: Any, choices: Mapping[Any, _Choice]) -> _Choice:
     if value in choices:
         return choices[value]
     raise UsageError(f"{name} is {value!r}; {', '.join(map(repr, choices))} are possible")
@@ -69,6 +70,9 @@ class Loader:
                     up a row one behind the other (C, H, W), or for each feature
     shape           of a row, such as (28, 28); None: as the store has it (IDX), else (F,)
     label_dtype     int64, float32, float64; None: as above
+    weights         True: batches are ids, labels, x, weights, float32 [B] or as said ("float64"), of the column that
+                    weight=NAME in the store's URI names, or that was imported
+    groups          True: groups come last, int64 [B]: integers, or numbers of `loader.groups`; of group=NAME likewise
     pull            lease: shared with others, what is not trained is lent again; index: batch K of the order, nothing
                     moves; draw: counts as trained when it is drawn. None: index with rank, world or state, else lease
     rank, world     of several, this one's batches; all get equally many. pad=True fills the last round with the first ones
@@ -103,6 +107,8 @@ class Loader:
         std: float | Iterable[float] | None = None,
         shape: Sequence[int] | None = None,
         label_dtype: Literal["int64", "float32", "float64"] | None = None,
+        weights: bool | Literal["float32", "float64"] = False,
+        groups: bool = False,
         pull: Literal["lease", "index", "draw"] | None = None,
         rank: int | None = None,
         world: int | None = None,
@@ -166,6 +172,8 @@ class Loader:
             "token": token,
             "authority": None if authority is None else os.fspath(authority),
             "labels": _LABELS_ON_DEVICE[label_dtype],
+            "weights": _choose("weights", weights, _WEIGHTS),
+            "groups": bool(groups),
             **moments(mean, std),
         }
         self._lock = threading.Lock()
@@ -173,7 +181,8 @@ class Loader:
         described = self._feed.describe()
         self.rows, self.features = described["rows"], described["features"]
         self.device, self.feature_names = described["device"], described["feature_names"]
-        self.classes = described["label_texts"]
+        self.classes, self.groups = described["label_texts"], described["group_texts"]
+        self._weighted, self._grouped = weights is not False, groups
         self.dtype = ("uint8", "float32")[described["element"]]
         self.label_dtype = _LABELS_OF_KIND[described["label_kind"]] and (label_dtype or _LABELS_OF_KIND[described["label_kind"]])
         self.shape = described["shape"] if shape is None else tuple(shape)
@@ -226,12 +235,17 @@ class Loader:
         stream = 0 if self._gpu is None else current_stream(self._output, self._gpu)
         return self._feed.next(timeout_ms, stream)
 
-    def _show(self, batch: _core.Batch) -> Triple:
+    def _show(self, batch: _core.Batch) -> Arrays:
         copies = self._copies or self._feed.out > self._views
         labels = None
         if self._label_format:
             labels = self._convert(batch.labels(self._label_format, copies))
-        return self._convert(batch.ids(copies)), labels, self._convert(batch.features(self.shape, copies))
+        arrays: Arrays = (self._convert(batch.ids(copies)), labels, self._convert(batch.features(self.shape, copies)))
+        if self._weighted:
+            arrays += (self._convert(batch.weights(copies)),)
+        if self._grouped:
+            arrays += (self._convert(batch.groups(copies)),)
+        return arrays
 
     def done(self) -> None:
         """The batch that the newest loop has was trained. Where a generator stands between (tqdm), `break` does not say so."""
@@ -318,7 +332,7 @@ class Epoch(_core.Iteration):
     def __iter__(self) -> Epoch:
         return self
 
-    def __next__(self) -> Triple:
+    def __next__(self) -> Arrays:
         self.settle(True)
         with self._loader._lock:
             batch = None if self._ended else self._loader._take()
@@ -348,7 +362,7 @@ class AsyncEpoch(Epoch):
     def __aiter__(self) -> AsyncEpoch:
         return self
 
-    async def __anext__(self) -> Triple:
+    async def __anext__(self) -> Arrays:
         self.settle(True)
         batch = None if self._ended else await self._wait()
         if not batch or self._is_over(batch):

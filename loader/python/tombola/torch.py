@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tombola.server import Server
 
 
-class Dataset(torch.utils.data.IterableDataset[tuple[Any, Any, Any]]):  # type: ignore[misc]
+class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignore[misc]
     """Batches of a Loader, opened where they are read: in this process, or in each worker of a DataLoader.
 
         dataset = tombola.torch.Dataset(sampler=url, store="sqlite:train.db", batch_size=100)
@@ -46,7 +46,7 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, Any, Any]]):  # type: 
             options.update(rank=rank * worker.num_workers + worker.id, world=world * worker.num_workers)
         return Loader(**options)
 
-    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
         worker = torch.utils.data.get_worker_info()
         by_lease = self._options.get("pull", "lease") == "lease" and not self._is_by_index()
         if worker is not None and worker.id > 0 and by_lease:
