@@ -131,8 +131,8 @@ static void keep_no_rows(struct opening *opening)
     opening->cache_bytes = 0;
 }
 
-/* `text` is the URI as it was given, `shown` the store's name in messages. A store without rows adds
- * none to the others: programs that write a file for each of their parts have such. */
+/* `text` is the URI as it was given, `shown` the store's name in messages. A store without rows
+ * adds none to the others: programs that write a file for each of their parts have such. */
 static enum error add_part(struct opening *opening, const struct store_ops *ops, struct uri *uri,
                            const char *text, const char *shown)
 {
