@@ -58,14 +58,16 @@ static void renew_within(struct lease_keeper *keeper, int64_t expires_ms)
         keeper->renew_ns = renew_ns;
 }
 
-/* Up to AT_ONCE seqs that are to be acked, or renewed. */
-static size_t collect(const struct lease_keeper *keeper, bool acks, int64_t seqs[AT_ONCE])
+/* Up to AT_ONCE seqs that are to be acked, or renewed: those are no longer due. */
+static size_t collect(struct lease_keeper *keeper, bool acks, int64_t seqs[AT_ONCE])
 {
     size_t count = 0;
     for (size_t i = 0; i < keeper->list.count && count < AT_ONCE; i++) {
-        const struct lease *lease = &keeper->list.leases[i];
-        if (acks ? lease->state == LEASE_DONE : lease->state != LEASE_DROPPED && !lease->lost)
+        struct lease *lease = &keeper->list.leases[i];
+        bool renews = lease->due && lease->state != LEASE_DROPPED && !lease->lost;
+        if (acks ? lease->state == LEASE_DONE : renews)
             seqs[count++] = lease->seq;
+        lease->due &= acks;
     }
     return count;
 }
@@ -158,21 +160,33 @@ static bool work(struct lease_keeper *keeper, bool acks, enum error *ret_error)
     int64_t seqs[AT_ONCE];
     pthread_mutex_lock(&keeper->lock);
     size_t count = collect(keeper, acks, seqs);
-    if (!acks)
-        keeper->renew_ns = INT64_MAX;
     pthread_mutex_unlock(&keeper->lock);
     *ret_error = count > 0 ? settle(keeper, acks, seqs, count) : OK;
     return count > 0;
+}
+
+/* All that are held now, by as many requests as they need; what comes meanwhile has a time of its
+ * own. */
+static enum error renew(struct lease_keeper *keeper)
+{
+    enum error error = OK;
+    pthread_mutex_lock(&keeper->lock);
+    keeper->renew_ns = INT64_MAX;
+    for (size_t i = 0; i < keeper->list.count; i++)
+        keeper->list.leases[i].due = true;
+    pthread_mutex_unlock(&keeper->lock);
+    while (!error && work(keeper, false, &error))
+        ;
+    return error;
 }
 
 /* One round of what is due. A failure was tried for as long as patience lasts: the pullers, which
  * meet the same one, end the feed. */
 static void do_round(struct lease_keeper *keeper, bool renews)
 {
-    enum error acked, renewed = OK;
+    enum error acked;
     bool told = work(keeper, true, &acked);
-    if (!acked && renews)
-        (void)work(keeper, false, &renewed);
+    enum error renewed = !acked && renews ? renew(keeper) : OK;
     if (acked || renewed)
         log_warning("leases of worker %s: %s", keeper->worker, error_message());
     pthread_mutex_lock(&keeper->lock);
@@ -208,7 +222,7 @@ static void *run(void *context)
         pthread_mutex_lock(&keeper->lock);
         wait_for_work(keeper);
         bool stopping = keeper->stopping;
-        bool renews = keeper->list.count > 0 && keeper->renew_ns <= clock_now_ns();
+        bool renews = keeper->renew_ns <= clock_now_ns();
         pthread_mutex_unlock(&keeper->lock);
         if (stopping)
             break;

@@ -26,6 +26,7 @@ struct lease {
     size_t pieces; /* batches that were not given back */
     enum lease_state state;
     bool lost; /* the sampler has said so */
+    bool due;  /* to be renewed in this round */
 };
 
 /* All zeros is empty. */

@@ -98,7 +98,7 @@ static bool is_whole(const char *request)
 
 static void serve_connection(struct lender *lender)
 {
-    char request[4096];
+    char request[16384];
     size_t length = 0;
     ssize_t got;
     while ((got = recv(lender->socket, request + length, sizeof(request) - 1 - length, 0)) > 0) {
@@ -278,6 +278,37 @@ static void test_a_lease_that_ran_out(void **state)
     wait_until_asked(lender, "/extend 8", others + 1); /* the answer to the ack was heard */
     assert_int_equal(lease_keeper_lost(keeper), 1);
     lease_keeper_stop(keeper);
+    lender_stop(lender);
+}
+
+/* Is there a question that begins so? */
+static bool begins_asked(struct lender *lender, const char *text)
+{
+    bool found = false;
+    pthread_mutex_lock(&lender->lock);
+    for (size_t i = 0; i < lender->count; i++)
+        found |= strncmp(lender->asked[i], text, strlen(text)) == 0;
+    pthread_mutex_unlock(&lender->lock);
+    return found;
+}
+
+/* A request has 512 of them. */
+static void test_more_leases_than_one_request_renews(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    for (int64_t seq = 1; seq < 1500; seq++)
+        lend(keeper, seq, 600000, 1);
+    lend(keeper, 1500, 30, 1); /* the first that is due: all are renewed with it */
+    int tries = 60000;
+    while (!begins_asked(lender, "/extend 1025,1026,") && tries-- > 0)
+        usleep(1000);
+    lease_keeper_stop(keeper);
+    assert_true(begins_asked(lender, "/extend 1,2,3,"));
+    assert_true(begins_asked(lender, "/extend 513,514,"));
+    assert_true(begins_asked(lender, "/extend 1025,1026,"));
+    assert_int_equal(questions(lender), 4); /* and the release */
     lender_stop(lender);
 }
 
@@ -471,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_what_was_given_back_is_acked_and_the_rest_released),
         cmocka_unit_test(test_acks_that_somebody_waits_for),
         cmocka_unit_test(test_a_lease_that_ran_out),
+        cmocka_unit_test(test_more_leases_than_one_request_renews),
         cmocka_unit_test(test_an_ack_that_comes_too_late),
         cmocka_unit_test(test_a_sampler_that_refuses),
         cmocka_unit_test(test_names_of_workers),
