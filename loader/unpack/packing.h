@@ -34,7 +34,7 @@ struct unpack_point {
 
 void unpack_point_release(struct unpack_point *point);
 
-/* Bytes in and out of one step; the step moves them on. */
+/* Bytes in and out of one step, which leaves how many of either are left. */
 struct unpack_step {
     const uint8_t *in;
     size_t in_bytes;

@@ -88,7 +88,6 @@ static enum error pass_check(struct gzip_state *state, struct unpack_step *step,
                              enum unpack_place *ret_place)
 {
     size_t bytes = step->in_bytes < state->check_bytes ? step->in_bytes : state->check_bytes;
-    step->in += bytes;
     step->in_bytes -= bytes;
     state->check_bytes -= bytes;
     if (state->check_bytes > 0)
@@ -127,9 +126,7 @@ static enum error inflate_some(struct gzip_state *state, struct unpack_step *ste
     stream->next_out = step->out;
     stream->avail_out = (uInt)step->out_bytes;
     int result = inflate(stream, Z_BLOCK);
-    step->in = stream->next_in;
     step->in_bytes = stream->avail_in;
-    step->out = stream->next_out;
     step->out_bytes = stream->avail_out;
     if (result == Z_STREAM_END)
         return end_member(state, ret_place);

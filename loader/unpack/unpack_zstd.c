@@ -69,9 +69,7 @@ static enum error step_state(void *opaque, struct unpack_step *step, enum unpack
     ZSTD_inBuffer in = {.src = step->in, .size = step->in_bytes};
     ZSTD_outBuffer out = {.dst = step->out, .size = step->out_bytes};
     size_t result = ZSTD_decompressStream(state->context, &out, &in);
-    step->in += in.pos;
     step->in_bytes -= in.pos;
-    step->out += out.pos;
     step->out_bytes -= out.pos;
     if (ZSTD_isError(result))
         return refuse(state, result);
