@@ -258,6 +258,34 @@ static void test_files_that_are_none(void **state)
     refuse("", &bytes, "is compressed; unpack it (gzip -d)");
 }
 
+/* The first four bytes of a file that is one, each of them wrong alone. */
+static void test_each_byte_of_the_beginning(void **state)
+{
+    static const uint32_t sizes[] = {2, 3};
+    static const uint8_t wrong[4] = {1, 1, 10, IDX_DIMENSIONS_LIMIT + 1};
+    static struct bytes bytes;
+    struct store *store = NULL;
+    (void)state;
+    begin(&bytes, IDX_U8, 2, sizes);
+    add_number(&bytes, 0, 6);
+    for (size_t i = 0; i < 4; i++) {
+        uint8_t right = bytes.data[i];
+        bytes.data[i] = wrong[i];
+        refuse("", &bytes, i < 3 ? "is not an IDX file" : "dimensions; 1 to ");
+        bytes.data[i] = right;
+    }
+    for (size_t length = 0; length < 12; length++) {
+        struct bytes part = bytes;
+        part.length = length;
+        refuse("", &part, length < 4 ? "is not an IDX file" : "ends within its header");
+    }
+    put("x.idx", &bytes);
+    assert_ok(store_open(path_of("x.idx"), false, &store));
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(store_info(store)->feature_names[i], (const char[2]){(char)('0' + i)});
+    store_close(store);
+}
+
 static void test_labels_that_are_none(void **state)
 {
     static const uint32_t sizes[] = {2, 3};
@@ -316,6 +344,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_keys_only, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_that_are_none, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_each_byte_of_the_beginning, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_labels_that_are_none, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_changes, make_folder, remove_folder),
 };
