@@ -562,6 +562,37 @@ static void test_what_is_not_written(void **state)
     assert_fails(write_to("no/where.rows", &info, up), ERROR_NOT_FOUND, "no/where.rows");
 }
 
+/* Opening a file whose ids are consecutive reads its header alone, not its keys. */
+static void test_only_consecutive_ids_are_called_so(void **state)
+{
+    static const char *const names[] = {"a"};
+    static const int64_t ids[][2] = {{3, 4}, {3, 5}, {4, 3}, {0, 1}};
+    const struct store_info info = {.uri = "a source",
+                                    .rows = 2,
+                                    .features = 1,
+                                    .label_kind = LABEL_INTEGER,
+                                    .id_column = "id",
+                                    .label_column = "label",
+                                    .feature_names = names};
+    (void)state;
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        struct buffer bytes = BUFFER_INIT(FILE_LIMIT_BYTES);
+        struct store *store = NULL;
+        bool consecutive = ids[i][1] == ids[i][0] + 1;
+        assert_ok(write_two(&info, ids[i]));
+        assert_ok(file_read_whole(path_of("two.rows"), &bytes));
+        struct rows_header header = {.head = head_of(&bytes)};
+        assert_true(rows_header_has(&header, ROWS_CONSECUTIVE) == consecutive);
+        assert_int_equal(header.head.first_id, ids[i][0]);
+        bytes.data[rows_header_key_at(&header, 1)] ^= 1;
+        write_bytes("two.rows", bytes.data, bytes.length);
+        enum error error = store_open(path_of("two.rows"), false, &store);
+        assert_int_equal(error, consecutive ? OK : ERROR_INPUT);
+        store_close(store);
+        buffer_release(&bytes);
+    }
+}
+
 static void test_what_may_be_written_over(void **state)
 {
     const struct store_writer_ops *rows = &store_writer_rows_ops;
@@ -596,6 +627,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_file_that_changes, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_no_parameter_is_known, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_what_is_not_written, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_only_consecutive_ids_are_called_so, make_folder,
+                                    remove_folder),
     cmocka_unit_test_setup_teardown(test_what_may_be_written_over, make_folder, remove_folder),
 };
 
