@@ -157,6 +157,16 @@ def test_batches_are_those_of_csv(files, module, sampler, cache):
     assert run(*pull, "--store", uri, env=module).stdout == run(*pull, "--store", csv).stdout
 
 
+@pytest.mark.parametrize("design,warns", [("sequential", False), ("srs", True)])
+def test_rows_at_random_are_warned_of(files, module, sampler, design, warns):
+    """Not rows in order, though each of them is in a row group of its own."""
+    uri = f"parquet:{files}/forms-bare.parquet?features=a,b,c"
+    server = sampler("--store", uri, "--seed", SEED, "--design", design, env=module)
+    done = run("loader", "pull", "--sampler", server.url, "--size", 5, "--index", 0, "--batches", 30, "--cache-bytes", 0,
+               "--fetchers", 1, "--store", uri, env=module)
+    assert ("rows at random cost the decoding of whole row groups" in done.stderr) == warns, done.stderr
+
+
 def test_a_frame_of_keys_is_that_of_csv(files, module, tmp_path):
     for kind in ("parquet", "csv"):
         run("sampler", "build", "--store", f"{kind}:{files}/forms.{kind}?{ROLES}", "--out", tmp_path / kind, env=module)
