@@ -44,6 +44,7 @@ def test_memory_is_told(tmp_path):
 
 @pytest.mark.parametrize("words,says,status", [
     (["/nowhere"], "cannot look at /nowhere", 2), (["/proc"], "cannot write in /proc, which stores can be read from", 2),
-    ([], "needs DIR", 2), (["--megabytes", "0", "/tmp"], "megabytes", 2), (["/etc/hostname"], "cannot write in /etc/hostname", 2)])
+    (["/tmp/" + 1020 * "x"], "the folder's name has 1025 bytes; 1023 at most are possible", 2), ([], "needs DIR", 2),
+    (["--megabytes", "0", "/tmp"], "megabytes", 2), (["/etc/hostname"], "cannot write in /etc/hostname", 2)])
 def test_bad_words_are_refused(words, says, status):
     run_fails("loader", "check", *words, says=says, status=status)
