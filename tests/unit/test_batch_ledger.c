@@ -88,6 +88,29 @@ static void test_it_goes_on_where_a_checkpoint_was(void **unused)
     (void)unused;
 }
 
+static void test_one_batch_is_granted_and_those_before_stay_free(void **unused)
+{
+    struct batch_ledger ledger;
+    struct index_set none = {.count = 0};
+    struct batch_holder one = {.held = {.count = 0}}, two = {.held = {.count = 0}};
+    assert_ok(batch_ledger_init(&ledger, &none));
+    assert_ok(batch_ledger_grant_one(&ledger, &one, 0)); /* the next one */
+    assert_ok(batch_ledger_grant_one(&ledger, &one, 4)); /* further on */
+    assert_ok(batch_ledger_grant_one(&ledger, &one, 2)); /* of those between */
+    assert_int_equal(index_set_size(&one.held), 3);
+    assert_range(grant(&ledger, &two, 9), 1, 2);
+    assert_range(grant(&ledger, &two, 9), 3, 4);
+    assert_range(grant(&ledger, &two, 2), 5, 7);
+    assert_ok(batch_ledger_grant_one(&ledger, &one, 7)); /* the next one, later */
+    assert_range(grant(&ledger, &two, 1), 8, 9);
+    assert_ok(batch_ledger_give_back(&ledger, &one));
+    assert_range(grant(&ledger, &two, 9), 0, 1);
+    batch_ledger_release(&ledger);
+    index_set_release(&one.held);
+    index_set_release(&two.held);
+    (void)unused;
+}
+
 /* Workers come, go, lose what they hold and say so late: in the end every batch is done, and none
  * was held by two at a time. */
 static void test_every_batch_is_done_once(void **unused)
@@ -140,6 +163,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_what_was_given_back_comes_first),
     cmocka_unit_test(test_a_late_word_counts),
     cmocka_unit_test(test_it_goes_on_where_a_checkpoint_was),
+    cmocka_unit_test(test_one_batch_is_granted_and_those_before_stay_free),
     cmocka_unit_test(test_every_batch_is_done_once),
 };
 

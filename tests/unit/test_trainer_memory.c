@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Covers trainer/checkpoint/logdir: Every allocation of classes, models, checkpoints and logdirs
- * fails once: the program is linked with --wrap. The answer must be ERROR_MEMORY, what was
+ * Covers trainer/checkpoint/logdir: Every allocation of classes, models, checkpoints, logdirs and
+ * sets of batches (trainer/ledger, trainer/wire) fails once: the program is linked with --wrap. The answer must be ERROR_MEMORY, what was
  * allocated is given back, and the logdir's newest checkpoint is whole.
  */
 #include "tests/unit/folder_unit.h"
@@ -11,6 +11,8 @@
 #include "tests/unit/failing_allocator.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/compute/engine.h"
+#include "trainer/ledger/batch_ledger.h"
+#include "trainer/wire/wire.h"
 
 static struct engine engine;
 static struct checkpoint_facts facts;
@@ -87,6 +89,34 @@ static void check_logdir(long nth, enum error error)
     logdir_close(logdir);
 }
 
+/* Sets with gaps, so that none fits where another one was. */
+static enum error use_batches(void)
+{
+    struct index_range read[40];
+    struct index_set done = {.count = 0};
+    struct batch_holder holder = {.held = {.count = 0}};
+    struct batch_ledger ledger = {.next = 0};
+    for (int64_t i = 0; i < 40; i++)
+        read[i] = (struct index_range){4 * i, 4 * i + 1};
+    enum error error = wire_ranges_read(read, 40, &done);
+    if (!error)
+        error = batch_ledger_init(&ledger, &done);
+    for (int64_t batch = 161; batch < 261 && !error; batch += 2)
+        error = batch_ledger_grant_one(&ledger, &holder, batch);
+    for (int64_t batch = 161; batch < 261 && !error; batch += 4)
+        error = batch_ledger_done(&ledger, &holder, batch);
+    if (!error)
+        error = batch_ledger_give_back(&ledger, &holder);
+    if (!error) {
+        assert_int_equal(index_set_size(&ledger.done), 40 + 25);
+        assert_int_equal(index_set_size(&ledger.returned), ledger.next - 65);
+    }
+    batch_ledger_release(&ledger);
+    index_set_release(&holder.held);
+    index_set_release(&done);
+    return error;
+}
+
 static void begin(void)
 {
     const struct engine_options options = {.device = "cpu", .blas = "plain", .threads = 1};
@@ -141,12 +171,19 @@ static void test_logdirs(void **state)
     end();
 }
 
+static void test_sets_of_batches(void **state)
+{
+    (void)state;
+    fail_each(use_batches, check);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 static const struct CMUnitTest tests[] = {
     TEST(test_classes),
     TEST(test_models),
     TEST(test_logdirs),
+    TEST(test_sets_of_batches),
 };
 
 UNIT_MAIN(tests)
