@@ -17,11 +17,11 @@ static struct model_layout layout_of(const char *hidden, const char *optimizer_n
     return layout;
 }
 
-/* All shards together: gathered, then scattered into `ret_state`. */
+/* All shards together: gathered, then scattered into `ret_state`. Their states are the state. */
 static void go_round(const struct model_layout *layout, size_t servers, bool round_robin,
                      const float *state, float *ret_state, size_t *ret_least, size_t *ret_most)
 {
-    size_t parameters = 0;
+    size_t parameters = 0, floats = 0;
     *ret_least = SIZE_MAX;
     *ret_most = 0;
     for (size_t i = 0; i < servers; i++) {
@@ -34,12 +34,14 @@ static void go_round(const struct model_layout *layout, size_t servers, bool rou
         shard_scatter(&shard, layout, part, ret_state);
         free(part);
         parameters += shard.parameters;
+        floats += shard_state_count(&shard, layout);
         if (shard.parameters < *ret_least)
             *ret_least = shard.parameters;
         if (shard.parameters > *ret_most)
             *ret_most = shard.parameters;
     }
     assert_int_equal(parameters, layout->parameters);
+    assert_int_equal(floats, layout->state);
 }
 
 static void test_shards_hold_every_parameter_and_slot_once(void **state)

@@ -3,8 +3,10 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "trainer/wire/shared_memory.h"
@@ -104,12 +106,34 @@ static void test_what_is_no_file_is_not_opened(void **state)
     shared_memory_release(&made);
 }
 
+/* The system gives no file, or no room in it. */
+static void test_what_cannot_be_made(void **state)
+{
+    static const enum __rlimit_resource limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < 2; i++) {
+        struct rlimit before, none;
+        assert_int_equal(getrlimit(limits[i], &before), 0);
+        none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+        assert_int_equal(setrlimit(limits[i], &none), 0);
+        enum error error = shared_memory_make(&made, PARAMETERS, &offer);
+        assert_int_equal(setrlimit(limits[i], &before), 0); /* before anything is printed */
+        assert_int_equal(error, ERROR_UNAVAILABLE);
+        assert_non_null(strstr(error_message(), "no shared memory"));
+        assert_null(made.gradient);
+        assert_int_equal(made.descriptor, 0);
+        shared_memory_release(&made);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_what_one_side_writes_the_other_reads),
     cmocka_unit_test(test_its_size_cannot_change),
     cmocka_unit_test(test_another_offer_is_refused),
     cmocka_unit_test(test_what_is_not_sealed_is_refused),
     cmocka_unit_test(test_what_is_no_file_is_not_opened),
+    cmocka_unit_test(test_what_cannot_be_made),
 };
 
 UNIT_MAIN(tests)
