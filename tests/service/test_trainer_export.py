@@ -4,11 +4,12 @@
 import csv
 import io
 import json
+import resource
 import subprocess
 
 import pytest
 
-from conftest import PATIENCE_S, from_pypi, run, run_fails
+from conftest import PATIENCE_S, environment, from_pypi, program, run, run_fails
 from test_trainer import newest, options, read_checkpoint, served, store, test_store, train  # noqa: F401, fixtures
 
 pytestmark = pytest.mark.plain
@@ -107,4 +108,14 @@ def test_what_cannot_be_exported(served, store, tmp_path):  # noqa: F811
     run_fails("trainer", "export", "--logdir", tmp_path / "run", "--out", tmp_path / "folder", says="folder", status=2)
     run_fails("trainer", "export", "--logdir", tmp_path / "folder", "--out", tmp_path / "a.onnx", says="no checkpoint yet",
               status=None)
+    assert not list(tmp_path.glob("*.onnx*"))
+
+
+def test_a_disk_that_is_full(served, store, tmp_path):  # noqa: F811
+    train(served, store, tmp_path / "run", train_steps=1)
+    done = subprocess.run(
+        [program("trainer"), "export", "--logdir", tmp_path / "run", "--out", tmp_path / "a.onnx"], capture_output=True, text=True,
+        timeout=PATIENCE_S, check=False, env=environment(), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    assert done.returncode == 1, done.stderr
+    assert f"{tmp_path}/a.onnx" in done.stderr and ("limit of file size" in done.stderr or "File too large" in done.stderr), done.stderr
     assert not list(tmp_path.glob("*.onnx*"))
