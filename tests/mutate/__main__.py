@@ -37,6 +37,7 @@ def options():
     add = parser.add_argument
     add("--count", type=int, default=54, metavar="N", help="real mutants, divided over the rooms (default 54: two a room)")
     add("--files", nargs="+", default=[], metavar="FILE", help="only these: a file, a folder, a pattern ('sampler/*/*.c')")
+    add("--since", metavar="COMMIT", help="only lines that are new since then")
     add("--kinds", nargs="+", default=KINDS, choices=KINDS, metavar="KIND", help=f"only these: {' '.join(KINDS)}")
     add("--seed", default="1", help="draws the same mutations of the same sources (default 1)")
     add("--minutes", type=float, default=0, metavar="M", help="begin nothing after M minutes, and report (default: no limit)")
@@ -46,7 +47,7 @@ def options():
     add("--resume", action="store_true", help="go on with the results that are there")
     add("--retry", action="store_true", help="try the survivors of the results again, and nothing else")
     add("--quick", action="store_true", help="no map of lines: the tests that are linked with the file, and those that its README names")
-    add("--tests", nargs="+", default=[], metavar="TEST", help="with --quick: those alone whose names begin so (unit/ service/test_X.py)")
+    add("--tests", nargs="+", default=[], metavar="TEST", help="with --quick: those alone whose names begin so (unit/ service/test_X.py fault/test_X.py)")
     add("--coverage", action="store_true", help="measure again which test runs which line")
     add("--list", action="store_true", help="print the mutations that would be tried, and try none")
     add("--self-test", action="store_true", help="find the known survivors of a small project")
@@ -70,7 +71,8 @@ class Run:
         (self.work / "tree").mkdir(exist_ok=True)
         copy_tree(self.project.root, self.work / "tree")
         self.plain.make(self.progress)
-        self.chooser = Chooser(self.plain, self.project.rooms, self.choice.files, self.choice.kinds, self.choice.seed)
+        lines = self.project.lines_since(self.choice.since) if self.choice.since else None
+        self.chooser = Chooser(self.plain, self.project.rooms, self.choice.files, self.choice.kinds, self.choice.seed, lines)
         if not self.chooser.rooms:
             sys.exit("tests/mutate: no such source in any room")
 

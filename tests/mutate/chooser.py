@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which mutations are tried: the rooms in turn, within a room a file by its size, then one of the kinds it has."""
+"""Which mutations are tried: the rooms in turn, within a room a file by its size, then one of the kinds it has. Where
+lines are given, a file counts by how many of them it has."""
 
 import random
 from collections import defaultdict
@@ -12,17 +13,22 @@ from mutations import Source
 class Chooser:
     """One sequence a room; the same seed draws the same mutations of the same text."""
 
-    def __init__(self, build, rooms, patterns, kinds, seed):
-        self.build, self.kinds, self.lock = build, kinds, Lock()
+    def __init__(self, build, rooms, patterns, kinds, seed, lines=None):
+        """`lines`: file -> those that may be mutated; None: all."""
+        self.build, self.kinds, self.lines, self.lock = build, kinds, lines, Lock()
         self.files = defaultdict(list)  # room -> sources
         self.by_kind = {}  # source -> kind -> mutations that were not drawn yet
         self.sources, self.by_name = {}, {}  # what was parsed; its mutations
         for name in sorted(build.compiles):
             room = name.rpartition("/")[0]
             if room in rooms and (not patterns or any(fnmatch(name, one) or name.startswith(one) for one in patterns)):
-                self.files[room].append(name)
+                if self.weight(name) > 0:
+                    self.files[room].append(name)
         self.rooms = [room for room in rooms if self.files[room]]
         self.random = {room: random.Random(f"{seed} {room}") for room in self.rooms}
+
+    def weight(self, name):
+        return (self.build.tree / name).stat().st_size if self.lines is None else len(self.lines.get(name, ()))
 
     def source(self, name):
         if name not in self.sources:
@@ -30,7 +36,7 @@ class Chooser:
             by_kind = defaultdict(list)
             for one in self.sources[name].mutations():
                 self.by_name[one.name] = one
-                if one.kind in self.kinds:
+                if one.kind in self.kinds and (self.lines is None or one.line in self.lines[name]):
                     by_kind[one.kind].append(one)
             self.by_kind[name] = by_kind
         return self.sources[name]
@@ -41,7 +47,7 @@ class Chooser:
             chance = self.random[room]
             while self.files[room]:
                 files = self.files[room]
-                name = chance.choices(files, [(self.build.tree / one).stat().st_size for one in files])[0]
+                name = chance.choices(files, [self.weight(one) for one in files])[0]
                 source, kinds = self.source(name), self.by_kind[name]
                 if not kinds:
                     files.remove(name)

@@ -79,7 +79,7 @@ class Coverage:
         how = dict(GCOV_PREFIX=counts if test.is_service else counts / "0", GCOV_PREFIX_STRIP=len(self.build.folder.parts) - 1)
         where = (self.tree, self.build.folder, log, LIMIT_S)
         if test.is_service:
-            status, seconds, tests = run_service([Path(test.path).name], *where, **how)
+            status, seconds, tests = run_service([test.name], *where, **how)
         else:
             status, seconds = run_program(test.name, *where, **how)
             tests = {test.name: {"seconds": round(seconds, 3), "failed": status != 0, "counts": [0]}}

@@ -144,7 +144,7 @@ class Judge:
     def pytest(self, names):
         """As run_service(), until the first failure; each phase of a test has a limit of its own."""
         seconds = [self.coverage.seconds_of(name) for name in names]
-        return run_service([name.partition("/")[2] for name in names], self.build.tree, self.bench.folder, self.log,
+        return run_service(names, self.build.tree, self.bench.folder, self.log,
                            START_S + 3 * SLACK_S + 4 * sum(seconds), all_of_it=False, TOMBOLA_TEST_LIMIT=SLACK_S + 4 * max(seconds),
                            **sanitizer_options(self.build.tree, self.bench.flags))
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Which tests may run a line, where nothing is measured (--quick): the unit tests that are linked with its file, first
-those that say that they cover it or what is named alike, and the service tests that its room's README names.
+"""Which tests may run a line, where nothing is measured (--quick): the unit tests and fuzz corpora that are linked with
+its file, first those that say that they cover it or what is named alike, then those that its room's README names, and
+the service tests that are named there.
 """
 
 import json
 import os
 import re
+from pathlib import PurePath
 from threading import Lock
 
 from suite import all_tests, is_service, programs_of, run_program
@@ -30,7 +32,7 @@ class Linked:
         self.seconds = {}
 
     def measure(self, progress, workers):
-        tests = all_tests(self.build.tree)
+        tests = all_tests(self.build.tree, any(name.startswith("fault/") for name in self.wanted))
         self.covers = {test.name: COVERS.findall((self.build.tree / test.path).read_text()[:1000]) for test in tests if not test.is_service}
         self.services = [test.name for test in tests if test.is_service]
 
@@ -50,21 +52,22 @@ class Linked:
             return self.seconds[name]
 
     def named_by(self, room):
-        """Files of service tests; "test_http_" stands for all that begin so."""
+        """Tests of every sort; "test_http_" stands for all service tests that begin so."""
         text = (self.build.tree / room / "README.md").read_text()
         braces = r"\b(test_\w*)\{([\w,]+)\}(\w*)"
         text = re.sub(braces, lambda found: " ".join(found[1] + one + found[3] for one in found[2].split(",")), text)
-        named = re.findall(r"\btest_\w+", text)
-        begins = tuple(f"service/{name}" if name.endswith("_") else f"service/{name}.py" for name in named)
-        return [name for name in self.services if begins and name.startswith(begins)]
+        named = set(re.findall(r"\b(?:test|fuzz)_\w+", text))
+        begins = tuple(f"service/{name}" for name in named if name.endswith("_"))
+        return [name for name in [*self.covers, *self.services] if PurePath(name).stem in named or begins and name.startswith(begins)]
 
     def tests_of(self, source, text, first, last):
         """`source` alone decides; what is near in name comes first, then what is fast. What --tests names comes alone."""
         own, room = source.removesuffix(".c"), os.path.dirname(source)
+        named = self.named_by(room)
         near = {name: max((len(os.path.commonprefix([own, one])) for one in covers), default=0) for name, covers in self.covers.items()}
         linked = [name for name in near if name not in self.failed and self.build.programs_with(source, programs_of(name, self.build))]
-        linked.sort(key=lambda name: (-near[name], self.seconds.get(name, UNKNOWN_S)))
-        of_room = [name for name in linked if near[name] > len(room)]
+        linked.sort(key=lambda name: (-near[name], name not in named, self.seconds.get(name, UNKNOWN_S)))
+        of_room = [name for name in linked if near[name] > len(room) or name in named]
         if self.wanted:
             return [name for name in [*linked, *self.services] if name.startswith(self.wanted)]
-        return of_room + self.named_by(room) + linked[len(of_room):]
+        return of_room + [name for name in named if is_service(name)] + [name for name in linked if name not in of_room]

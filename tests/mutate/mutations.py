@@ -20,6 +20,7 @@ TALK = re.compile(r"error_(set|prefix|message|restore)\w*|log_\w+|assert\w*|perr
 SYNC = re.compile(r"(fsync|fdatasync|msync|syncfs|sync_file_range)")
 RELEASE = re.compile(r"(f?close|free|munmap|(\w+_)?(free|release|close|closedir|put|unlock|destroy|finalize|cleanup)|PQ(clear|finish|freemem)|disconnect)")
 ALLOCATION = re.compile(r"(m|c|re)alloc|array_(new|grow)|aligned_alloc|huge_memory_new")
+NO_EFFECT = {"pthread_mutex_destroy"}  # glibc's does nothing to a mutex that is free
 INTEGERS = {TypeKind.INT, TypeKind.UINT, TypeKind.LONG, TypeKind.ULONG, TypeKind.LONGLONG, TypeKind.ULONGLONG,
             TypeKind.SHORT, TypeKind.USHORT, TypeKind.UCHAR, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.ENUM}
 LOOPS = {CursorKind.WHILE_STMT, CursorKind.FOR_STMT, CursorKind.DO_STMT}
@@ -107,7 +108,7 @@ class Function:
         self.source = source
         self.cursor = cursor
         self.found = []
-        self.allocates = False  # inside the arguments of an allocation: what asks for more changes nothing
+        self.allocates = ""  # the allocation whose arguments these are: what asks for more changes nothing
         self.scopes = [[]]  # of blocks that are open: (name, type) of their variables so far
 
     def mutations(self):
@@ -136,7 +137,7 @@ class Function:
         visit = VISITORS.get(cursor.kind)
         if visit:
             visit(self, cursor, parent)
-        was, self.allocates = self.allocates, self.allocates or is_allocation(cursor)
+        was, self.allocates = self.allocates, cursor.spelling if is_allocation(cursor) else self.allocates
         for child in cursor.get_children():
             self.walk(child, cursor)
         self.allocates = was
@@ -169,7 +170,7 @@ class Function:
         if digits and (first, end) == (cursor.extent.start.offset, cursor.extent.end.offset):
             value = int(digits[1], 8 if re.fullmatch("0[0-7]+", digits[1]) else 0)
             for new in (value + 1, value - 1) if value else (1,):
-                if new < value or not self.allocates:
+                if not self.allocates or new < value and (self.allocates, new) != ("array_new", 0):  # which gives one for none
                     self.add("constant", first, end, f"{new}{digits[2]}")
 
     def visit_floating(self, cursor, parent):
@@ -202,7 +203,7 @@ class Function:
             return  # assert() is a macro
         if SYNC.fullmatch(cursor.spelling):
             self.add("sync", first, end, "0")
-        elif is_statement(cursor, parent):
+        elif is_statement(cursor, parent) and cursor.spelling not in NO_EFFECT:
             kind = "release" if RELEASE.fullmatch(cursor.spelling) else "call"
             self.add(kind, first, end, "")
 

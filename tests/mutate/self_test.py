@@ -167,6 +167,8 @@ SURVIVORS = {
     ("room/check.c", "comparison", "if (text[i] >= '1')"),
 }
 BETTER_TEST = {"tests/unit/test_check.c": TEST_CHECK.replace("check_range(2, 2, 6)", "check_range(6, 2, 6)")}
+NEW_TEXT = ["i = i + 2;", "return i - 2;"]
+NEW_LINES = {"room/count.c": COUNT.replace("    return i;\n", "".join(f"    {line}\n" for line in NEW_TEXT))}
 SURVIVORS_THEN = SURVIVORS - {("room/check.c", "comparison", "if (value < low || value >= high)")}
 
 
@@ -186,7 +188,7 @@ def try_all(new_run, root, *files, **more):
             pass
 
     choice = dict(count=0, files=files, kinds=KINDS, seed="1", minutes=0, patience=60, workers=2, results=None, resume=False,
-                  retry=False, quick=False, tests=[], coverage=False)
+                  retry=False, quick=False, tests=[], coverage=False, since=None)
     run = Silent(Project(root, ["room"]), argparse.Namespace(**{**choice, **more}), root / "equivalent", root / "build/mutate")
     run.prepare()
     run.prepare_tests()
@@ -230,6 +232,9 @@ def checks(new_run, root):
     write(root, BETTER_TEST)
     _, results = try_all(new_run, root, retry=True)
     yield "--retry with a better test kills a survivor", difference(found(results), SURVIVORS_THEN)
+    write(root, NEW_LINES)
+    _, results = try_all(new_run, root, quick=True, since="HEAD", results=root / "build/mutate/since")
+    yield "--since mutates new lines alone", difference({one.before for one in results.verdicts.values()}, set(NEW_TEXT))
 
 
 def difference(is_so, should_be):

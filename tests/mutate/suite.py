@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from build import environment, execute
 
@@ -21,7 +21,7 @@ LEFT_OUT = {"test_install", "test_packages", "test_quickstart"}
 
 @dataclass(frozen=True)
 class Test:
-    name: str  # unit/test_X, fuzz/fuzz_X, service/test_X.py
+    name: str  # unit/test_X, fuzz/fuzz_X, service/test_X.py, fault/test_X.py
     path: str  # of its source, from the tree
 
     @property
@@ -30,7 +30,8 @@ class Test:
 
 
 def is_service(name):
-    return name.startswith("service/")
+    """One of pytest's: fault tests are service tests here."""
+    return name.startswith(("service/", "fault/"))
 
 
 def programs_of(name, build):
@@ -41,8 +42,9 @@ def programs_of(name, build):
     return [f"tests/{name}"] if f"tests/{name}" in build.links else shared
 
 
-def all_tests(tree):
+def all_tests(tree, fault=False):
     paths = [*tree.glob("tests/unit/test_*.c"), *tree.glob("tests/fuzz/fuzz_*.c"), *tree.glob("tests/service/test_*.py")]
+    paths += tree.glob("tests/fault/test_*.py") if fault else []
     names = [(f"{path.parent.name}/{path.stem if path.suffix == '.c' else path.name}", path) for path in paths if path.stem not in LEFT_OUT]
     tests = [Test(name, str(path.relative_to(tree))) for name, path in names]
     return sorted(tests, key=lambda test: (test.is_service, test.name))
@@ -77,13 +79,15 @@ def run_program(name, tree, build, log, limit, **more):
 
 
 def run_service(what, tree, build, log, limit, all_of_it=True, **more):
-    """Service tests, `what` as pytest is given them, without "service/": (exit status or None, seconds, name -> its report
-    of single_tests.py). It ends with the first failure unless `all_of_it`."""
+    """Service tests, `what` as pytest is given them from tests/: (exit status or None, seconds, name -> its report of
+    single_tests.py). It ends with the first failure unless `all_of_it`."""
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "single_tests", "-m", "not heavy"]
     command += [] if all_of_it else ["-x"]
-    command += [tree / "tests/service" / one for one in what]
+    command += [tree / "tests" / one for one in what]
+    folder_of = {PurePath(one.partition("::")[0]).name: one.partition("/")[0] for one in what}
     status, seconds = execute_in(build, command, log, limit, PYTHONPATH=HERE, MUTATE_REPORT=report, **more)
     tests = json.loads(report.read_text()) if report.exists() else {}
-    return status, seconds, {"service/" + re.sub(r"^.*?(\w+\.py::)", r"\1", name, count=1): one for name, one in tests.items()}
+    name_of = lambda node: re.sub(r"^.*?(\w+\.py)(?=::)", lambda found: f"{folder_of[found[1]]}/{found[1]}", node, count=1)
+    return status, seconds, {name_of(node): one for node, one in tests.items()}
