@@ -115,9 +115,15 @@ static enum error learn(struct training *training, int64_t index, const struct m
     struct training_parts *parts = &training->parts;
     if (parts->exchange)
         return push(parts, index, batch);
-    enum error error = batch->rows > 0 ? model_apply(parts->model) : OK;
-    if (!error)
-        error = index_set_add(&parts->facts.done, (struct index_range){index, index + 1});
+    /* First, since it may lack memory: a step that was made and is not in the set would be made
+     * again by whoever goes on from the checkpoint. */
+    struct index_range one = {index, index + 1};
+    enum error error = index_set_add(&parts->facts.done, one);
+    if (error || batch->rows == 0)
+        return error;
+    error = model_apply(parts->model);
+    if (error && index_set_remove(&parts->facts.done, one))
+        training->unsavable = true;
     return error;
 }
 
