@@ -50,7 +50,8 @@ static enum error check_key(const struct rows_store *rows, const struct cache_ke
 static char *name_of(const char *uri)
 {
     char *name = strdup(uri);
-    for (char *at = name; at && (at = strchr(at, '\n'));)
+    char *at = name ? strchr(name, '\n') : NULL;
+    for (; at; at = strchr(at, '\n'))
         *at = ' ';
     return name;
 }

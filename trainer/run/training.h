@@ -51,7 +51,7 @@ struct training_options {
     int64_t patience_ms; /* for a sampler that does not answer */
     int64_t cache_bytes;
     bool keeps_resident; /* rows stay on a GPU, where all of them fit */
-    const char *cache; /* a folder; NULL: none */
+    const char *cache;   /* a folder; NULL: none */
     int64_t cache_limit;
     enum bad_rows bad_rows;
     const struct cluster *cluster; /* what this process is; alone: it does all */
