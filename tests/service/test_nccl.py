@@ -52,7 +52,7 @@ def grouped(start, served, store, tmp_path):  # noqa: F811
     def make(name, sampled=None, **chosen):
         options = {"servers": 1, "workers": N, "sync": True, "exchange": "nccl", "replicas_to_aggregate": N, **MODEL, **chosen}
         made = Group(start, sampled or served, store, tmp_path / name, **options)
-        made.env = {"TMPDIR": str(tmp_path)}
+        made.env = {"TMPDIR": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1"}  # the part asan hides them
         return made
 
     return make
