@@ -66,6 +66,13 @@ HASH_TABLE_INLINE uint32_t hash_slot_of(size_t mask, uint64_t hash, uint32_t num
     return ((uint32_t)(hash >> 32) & ~(uint32_t)mask) | (number + 1);
 }
 
+/* The hash of a number that no client chooses: Fibonacci hashing. */
+HASH_TABLE_INLINE uint64_t hash_table_mix(int64_t number)
+{
+    uint64_t mixed = (uint64_t)number * UINT64_C(0x9e3779b97f4a7c15);
+    return mixed ^ (mixed >> 32);
+}
+
 /* The number in a slot, or HASH_TABLE_NONE. */
 HASH_TABLE_INLINE uint32_t hash_slot_number(size_t mask, uint32_t slot)
 {

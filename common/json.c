@@ -98,9 +98,9 @@ bool json_integer(const cJSON *item, int64_t *ret_value)
 {
     if (!cJSON_IsNumber(item))
         return false;
-    if (item->valuestring && text_parse_integer(item->valuestring, strlen(item->valuestring),
-                                                INT64_MIN, INT64_MAX, ret_value))
-        return true;
+    if (item->valuestring) /* its double may be another number: 2^53 + 1, with a point */
+        return text_parse_integer(item->valuestring, strlen(item->valuestring), INT64_MIN,
+                                  INT64_MAX, ret_value);
     double value = item->valuedouble;
     if (value != floor(value) || fabs(value) > EXACT_INTEGER_LIMIT)
         return false;

@@ -27,6 +27,7 @@ struct option {
     bool repeated;                /* OPTION_TEXT: may come several times on the command line; the
                                    * target gets all values, one a line */
     bool json;                    /* OPTION_TEXT: a JSON object */
+    bool is_output;               /* OPTION_TEXT: a file to write, so not "-" */
     const char *instead;          /* NULL, or the option that says the same in another way: where
                                    * it comes from a stronger place, this one is not looked at */
 };

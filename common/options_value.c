@@ -94,12 +94,23 @@ static enum error set_choice(const struct option *option, const char *text, cons
                      text_quote(shown, sizeof(shown), text, length), allowed);
 }
 
+/* Files appear whole under their names, so none can go to standard output. */
+static enum error set_text(const struct option *option, const char *text, const char *source)
+{
+    if (option->is_output && strcmp(text, "-") == 0)
+        return error_set(ERROR_USAGE,
+                         "%s is \"-\", must be the name of a file: it is written aside and "
+                         "renamed, and not to standard output (./- is a file of that name)",
+                         source);
+    *(const char **)option->target = text;
+    return OK;
+}
+
 enum error options_set_value(const struct option *option, const char *text, const char *source)
 {
     switch (option->type) {
     case OPTION_TEXT:
-        *(const char **)option->target = text;
-        return OK;
+        return set_text(option, text, source);
     case OPTION_INTEGER:
         return set_integer(option, text, source);
     case OPTION_REAL:

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/remote_disk.h"
 
-#include <stddef.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 /* Magic numbers of statfs(2): NFS, SMB 2, CIFS, SMB 1, FUSE, Ceph, Lustre, 9P, GPFS, AFS, BeeGFS,
  * OCFS2. */
@@ -21,4 +24,26 @@ bool remote_disk_holds(const char *path)
             return true;
     }
     return false;
+}
+
+/* O_DIRECT goes past the cache; some file systems do not know it. */
+int remote_disk_open(const char *path, int flags, bool is_remote)
+{
+    flags |= O_RDONLY | O_CLOEXEC;
+    int descriptor = open(path, flags | (is_remote ? O_DIRECT : 0));
+    if (descriptor < 0 && errno == EINVAL)
+        descriptor = open(path, flags);
+    return descriptor;
+}
+
+/* O_DIRECT wants memory and lengths to be multiples of a block. */
+ssize_t remote_disk_read(int descriptor, void *out, size_t bytes)
+{
+    _Alignas(REMOTE_DISK_BYTES) char block[REMOTE_DISK_BYTES];
+    ssize_t length = pread(descriptor, block, sizeof(block), 0);
+    if (length > (ssize_t)bytes)
+        length = (ssize_t)bytes;
+    if (length > 0)
+        memcpy(out, block, (size_t)length);
+    return length;
 }

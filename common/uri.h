@@ -49,6 +49,8 @@ enum error uri_query_boolean(struct uri_query *query, const char *key, bool fall
 /* ERROR_USAGE naming the first parameter that nobody asked for, and the ones that exist. */
 enum error uri_query_finish(const struct uri_query *query) MUST_CHECK;
 
+struct feature_recipe;
+
 struct uri {
     char *scheme; /* owned; "" for a bare path */
     char *path;   /* owned, decoded, but of postgresql: there the text from "//" up to '?' as it
@@ -58,6 +60,8 @@ struct uri {
      * text asks for (column_role.h). A count of 0: all. */
     const char *const *columns;
     size_t column_count;
+    /* The same: what its missing values and texts become (loader/store/feature_recipe.h). */
+    struct feature_recipe *recipe;
 };
 
 /* A bare path (no known `scheme:` in front) gets scheme "" and keeps its '%' and '?' parameters:

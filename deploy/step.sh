@@ -3,39 +3,72 @@
 # One line a step, with its seconds; sourced by the scripts of this folder.
 #
 #   step_begin NAME         the step's clock starts
+#   step_ended PID          has the child ended? Then step_status is its exit status
 #   step_wait PID TEXT      waits for a child; on a terminal the line shows TEXT and the seconds so far
-#   step_show TEXT          on a terminal the line shows TEXT and the seconds so far
+#   step_show TEXT          on a terminal the line shows TEXT and the seconds so far; elsewhere a line a minute
 #   step_end TEXT           the step's last word, and its time
 #   step_note TEXT          a line of its own under the step
+#   step_last_words LOG     the end of LOG; on standard error
 #   step_fail TEXT [LOG]    why it failed, the end of LOG, and where LOG is; on standard error
+#   step_disk_is_full PATH  for a log that lacks its last words
+#   step_clock              now, into step_now_ms
+#   step_tied COMMAND...    in a subshell, whose place it takes: a command that ends with this script
 #
-# Off a terminal only finished lines are written. step_wait waits in short sleeps, not in `wait`, so
-# that a signal's trap runs at once.
+# step_wait waits in short sleeps, not in `wait`, so that a signal's trap runs at once. The clock is that of the
+# kernel since its start, not bash's SECONDS, which jumps when the machine's time is set.
 
 step_begin() {
     step_name=$1
-    step_start_us=${EPOCHREALTIME/[.,]/}
+    step_clock
+    step_start_ms=$step_now_ms
+    step_line_ms=$((step_now_ms + 60000))
+}
+
+# Also where the script was killed before setpriv could ask for the signal: then somebody else is the parent by now.
+step_tied() {
+    # shellcheck disable=SC2016
+    exec setpriv --pdeathsig TERM sh -c '[ "$PPID" = "$0" ] && exec "$@"' $$ "$@"
+}
+
+step_clock() {
+    read -r step_now_ms _ </proc/uptime
+    step_now_ms=$((10#${step_now_ms/./} * 10))
 }
 
 # Seconds since step_begin, one decimal.
 step_seconds() {
-    local tenths=$(((${EPOCHREALTIME/[.,]/} - step_start_us) / 100000))
+    local tenths
+    step_clock
+    tenths=$(((step_now_ms - step_start_ms) / 100))
     printf '%d.%d' $((tenths / 10)) $((tenths % 10))
 }
 
 step_show() {
-    local now=$(((${EPOCHREALTIME/[.,]/} - step_start_us) / 1000000))
-    if [[ -t 1 ]]; then printf '\r\033[K  %-9s %6d   s  %s' "$step_name" "$now" "$1"; fi
+    local seconds width=${COLUMNS:-80}
+    step_clock
+    seconds=$(((step_now_ms - step_start_ms) / 1000))
+    if [[ -t 1 ]]; then
+        printf '\r\033[K  %-9s %6d   s  %s' "$step_name" "$seconds" "${1:0:width > 50 ? width - 24 : 56}"
+    elif [[ $step_now_ms -ge $step_line_ms ]]; then
+        step_line_ms=$((step_now_ms + 60000))
+        printf '  %-9s %6d   s  %s\n' "$step_name" "$seconds" "$1"
+    fi
+}
+
+step_ended() {
+    ! kill -0 "$1" 2>/dev/null || return 1
+    step_status=0
+    wait "$1" 2>/dev/null || step_status=$?
 }
 
 step_wait() {
     local pid=$1 text=$2
-    while kill -0 "$pid" 2>/dev/null; do
+    until step_ended "$pid"; do
         step_show "$text"
         sleep 0.1
     done
     step_clear
-    wait "$pid"
+    return "$step_status"
 }
 
 # Takes the unfinished line away.
@@ -51,15 +84,18 @@ step_note() {
     printf '%24s%s\n' '' "$1"
 }
 
+step_last_words() {
+    printf '\n'
+    tail -n 15 "$1" | sed 's/^/    | /'
+    printf '\n'
+} >&2
+
 step_fail() {
     step_clear
-    if [[ -n ${2:-} && -s ${2:-} ]]; then
-        {
-            printf '\n'
-            tail -n 15 "$2" | sed 's/^/    | /'
-            printf '\n'
-        } >&2
-    fi
+    if [[ -n ${2:-} && -s ${2:-} ]]; then step_last_words "$2"; fi
     printf '%s: %s\n' "${0##*/}" "$1" >&2
     if [[ -n ${2:-} ]]; then printf '%s: the whole log: %s\n' "${0##*/}" "$2" >&2; fi
+    if [[ -n ${2:-} ]] && step_disk_is_full "$2"; then printf '%s: no space is left on its disk\n' "${0##*/}" >&2; fi
 }
+
+step_disk_is_full() { [[ $(df --output=avail "$1" 2>/dev/null | tail -n 1) =~ ^\ *0$ ]]; }

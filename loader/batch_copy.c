@@ -64,6 +64,7 @@ enum error batch_copy(const struct batch_form *form, struct device *device,
         {MEMBER(device_labels), form->device_labels, true},
         {MEMBER(weights), form->weights, false},
         {MEMBER(groups), sizeof(*batch->groups), false},
+        {MEMBER(lengths), sizeof(*batch->lengths), false},
     };
     const size_t count = sizeof(arrays) / sizeof(arrays[0]);
     size_t bytes = 0;
@@ -79,6 +80,7 @@ enum error batch_copy(const struct batch_form *form, struct device *device,
         error = copy_array(&arrays[i], device, queue, &copy->batch, &memory);
     copy->batch.device_weights = copy->batch.weights;
     copy->batch.device_groups = copy->batch.groups;
+    copy->batch.device_lengths = copy->batch.lengths;
     enum error waited = device_queue_wait(device, queue);
     if (!error)
         error = waited;

@@ -7,26 +7,22 @@
 
 #include "common/array.h"
 #include "common/errand.h"
+#include "loader/store/feature_recipe.h"
 #include "loader/store/scan_apart.h"
 
 struct opening {
-    char *uri;      /* owned */
-    char **columns; /* [count], owned */
-    size_t count;
-    struct store_cache cache;
-    char *folder;        /* owned; the cache's */
-    struct store *store; /* owned */
+    char *uri;                         /* owned */
+    char **columns;                    /* [options.column_count], owned */
+    struct store_open_options options; /* the recipe is kept */
+    char *folder;                      /* owned; the cache's */
+    struct store *store;               /* owned */
     struct error_report report;
 };
 
 static void open_it(void *context)
 {
     struct opening *opening = context;
-    const char *const *columns = (const char *const *)opening->columns;
-    enum error error =
-        opening->count > 0
-            ? store_open_columns(opening->uri, columns, opening->count, &opening->store)
-            : store_open_kept(opening->uri, &opening->cache, &opening->store);
+    enum error error = store_open_with(opening->uri, &opening->options, &opening->store);
     error_report_take(error, &opening->report);
 }
 
@@ -34,20 +30,22 @@ static void release(void *context)
 {
     struct opening *opening = context;
     store_close(opening->store);
-    for (size_t i = 0; i < opening->count; i++)
+    for (size_t i = 0; opening->columns && i < opening->options.column_count; i++)
         free(opening->columns[i]);
+    feature_recipe_free(opening->options.recipe);
     free(opening->columns);
     free(opening->folder);
     free(opening->uri);
     free(opening);
 }
 
-static enum error copy_columns(struct opening *opening, const char *const columns[], size_t count)
+static enum error copy_columns(struct opening *opening, const char *const columns[])
 {
+    size_t count = opening->options.column_count;
     opening->columns = array_new(count, sizeof(char *), "names of columns");
     if (!opening->columns)
         return ERROR_MEMORY;
-    opening->count = count;
+    opening->options.columns = (const char *const *)opening->columns;
     for (size_t i = 0; i < count; i++) {
         opening->columns[i] = strdup(columns[i]);
         if (!opening->columns[i])
@@ -56,13 +54,16 @@ static enum error copy_columns(struct opening *opening, const char *const column
     return OK;
 }
 
-static enum error copy_cache(struct opening *opening, const struct store_cache *cache)
+static enum error copy_folder(struct opening *opening)
 {
-    opening->cache = *cache;
+    struct store_cache *cache = &opening->options.cache;
     if (!cache->folder)
         return OK;
-    opening->cache.folder = opening->folder = strdup(cache->folder);
-    return opening->folder ? OK : error_set_memory(strlen(cache->folder), "a folder's name");
+    opening->folder = strdup(cache->folder);
+    if (!opening->folder)
+        return error_set_memory(strlen(cache->folder), "a folder's name");
+    cache->folder = opening->folder;
+    return OK;
 }
 
 static enum error take(struct opening *opening, struct store **ret_store)
@@ -74,19 +75,21 @@ static enum error take(struct opening *opening, struct store **ret_store)
     return OK;
 }
 
-enum error store_open_apart(const char *uri, const struct store_cache *cache,
-                            const char *const columns[], size_t count, struct store **ret_store)
+enum error store_open_apart(const char *uri, const struct store_open_options *options,
+                            struct store **ret_store)
 {
     struct errand *errand = NULL;
     struct opening *opening = array_new(1, sizeof(*opening), "a store");
     if (!opening)
         return ERROR_MEMORY;
+    opening->options = *options;
+    feature_recipe_keep(options->recipe);
     opening->uri = strdup(uri);
     enum error error = opening->uri ? OK : error_set_memory(strlen(uri), "a store's URI");
-    if (!error && cache)
-        error = copy_cache(opening, cache);
-    if (!error && count > 0)
-        error = copy_columns(opening, columns, count);
+    if (!error)
+        error = copy_folder(opening);
+    if (!error && options->column_count > 0)
+        error = copy_columns(opening, options->columns);
     if (!error)
         error = errand_new(open_it, release, opening, &errand);
     if (error) {

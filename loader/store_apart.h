@@ -8,10 +8,8 @@
 
 #include "loader/store_open.h"
 
-/* As store_open_kept() (`cache` NULL: nothing is kept), or, of `count` > 0 columns, as
- * store_open_columns(). ERROR_CANCELLED soon after stop_requested() is true, whatever hangs. */
-enum error store_open_apart(const char *uri, const struct store_cache *cache,
-                            const char *const columns[], size_t count,
+/* As store_open_with(). ERROR_CANCELLED soon after stop_requested() is true, whatever hangs. */
+enum error store_open_apart(const char *uri, const struct store_open_options *options,
                             struct store **ret_store) MUST_CHECK;
 
 #endif

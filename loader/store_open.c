@@ -13,6 +13,8 @@
 #include "common/text.h"
 #include "loader/cache/kept_store.h"
 #include "loader/store/duplicate_files.h"
+#include "loader/store/feature_recipe.h"
+#include "loader/store/recipe_learner.h"
 #include "loader/store/row_slots.h"
 #include "loader/store/store_files.h"
 #include "loader/store/store_kinds.h"
@@ -42,10 +44,12 @@ static const struct store_ops *find_kind(const struct uri *uri)
 static const struct {
     const char *endings, *advice;
 } others[] = {
-    {".gz", "a compressed file is a store only if it is CSV (csv:PATH); unpack others (gzip -d)"},
+    {".gz", "a compressed file is a store only if it is CSV or IDX (csv:PATH, idx:PATH); unpack "
+            "others (gzip -d)"},
     {".bz2", "a compressed file is no store; unpack it (bzip2 -d)"},
     {".xz", "a compressed file is no store; unpack it (xz -d)"},
-    {".zst", "a compressed file is a store only if it is CSV (csv:PATH); unpack others (zstd -d)"},
+    {".zst", "a compressed file is a store only if it is CSV or IDX (csv:PATH, idx:PATH); unpack "
+             "others (zstd -d)"},
     {".zip", "a compressed file is no store; unpack it (unzip)"},
     {".txt", "rows of text are csv:PATH, whatever the file is called (delimiter=tab, ; or | in the "
              "URI where it is no comma)"},
@@ -75,23 +79,29 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
         ERROR_USAGE,
         "%s: which kind of store is that? csv:PATH, parquet:PATH, sqlite:PATH, rows:PATH, "
         "idx:PATH, range:N and postgresql://HOST/DATABASE?table=NAME are known, and bare paths "
-        "ending in .csv, .tsv "
-        "(.gz or .zst behind it), .sqlite, .sqlite3, .db, .parquet, .rows, .idx or -idx3-ubyte",
+        "ending in .csv, .tsv, .idx, -idx3-ubyte (.gz or .zst behind it), .sqlite, .sqlite3, .db, "
+        ".parquet or .rows",
         shown);
 }
 
-/* One call of store_open(), store_open_columns() or store_open_cached(). */
+/* One way through all stores that a text names: to open them, or to learn from them. */
 struct opening {
-    bool keys_only;
-    const char *const *columns; /* store_open_columns(); else NULL */
-    size_t column_count;
-    uint64_t cache_bytes; /* store_open_cached(); else 0 */
+    struct store_open_options options;
     struct store **parts; /* owned list of owned stores, in their order */
     size_t count, capacity;
     size_t empty_count;        /* stores without rows, which are not among the parts */
     struct error_report empty; /* what the last of them said */
     struct duplicate_files files;
 };
+
+/* It was read by read_request(); the kind of store need not know its parameters. */
+static enum error pass_over_request(struct uri *uri)
+{
+    struct recipe_request request;
+    enum error error = recipe_request_read(&request, uri);
+    recipe_request_release(&request);
+    return error;
+}
 
 /* One store. `shown` is its URI in messages. */
 static enum error open_kind(const struct opening *opening, const struct store_ops *ops,
@@ -101,11 +111,15 @@ static enum error open_kind(const struct opening *opening, const struct store_op
     char *copy = strdup(shown);
     if (!copy)
         return error_set_memory(strlen(shown), "a store's URI");
-    uri->columns = opening->columns;
-    uri->column_count = opening->column_count;
-    enum error error = opening->cache_bytes > 0 && ops->open_cached
-                           ? ops->open_cached(uri, opening->cache_bytes, &store)
-                           : ops->open(uri, opening->keys_only, &store);
+    const struct store_open_options *options = &opening->options;
+    uri->columns = options->columns;
+    uri->column_count = options->column_count;
+    uri->recipe = options->keys_only ? NULL : options->recipe;
+    enum error error = ops->takes_recipe ? pass_over_request(uri) : OK;
+    if (!error)
+        error = options->cache.bytes > 0 && ops->open_cached
+                    ? ops->open_cached(uri, options->cache.bytes, &store)
+                    : ops->open(uri, options->keys_only, &store);
     if (error) {
         free(copy);
         return error;
@@ -125,10 +139,10 @@ static void keep_no_rows(struct opening *opening)
     struct store *first = opening->parts[0];
     struct row_slots slots;
     const struct id_index *ids;
-    if (opening->cache_bytes > 0 && first->ops->take_rows &&
+    if (opening->options.cache.bytes > 0 && first->ops->take_rows &&
         first->ops->take_rows(first, &slots, &ids))
         row_slots_release(&slots);
-    opening->cache_bytes = 0;
+    opening->options.cache.bytes = 0;
 }
 
 /* `text` is the URI as it was given, `shown` the store's name in messages. A store without rows
@@ -269,7 +283,7 @@ static enum error unite(struct opening *opening, const char *text, struct store 
     for (char *at = copy; (at = strchr(at, '\n'));)
         *at = ' ';
     opening->count = 0; /* the union owns them, also when it fails */
-    enum error error = store_union_new(opening->parts, count, opening->keys_only, &whole);
+    enum error error = store_union_new(opening->parts, count, opening->options.keys_only, &whole);
     if (error) {
         free(copy);
         return error;
@@ -290,19 +304,141 @@ static enum error check_empty(const struct opening *opening)
     return OK;
 }
 
-static enum error open_all(struct opening *opening, const char *text, struct store **ret_store)
+static void release_parts(struct opening *opening)
 {
-    enum error error = for_each_uri(text, add_uri, opening);
-    if (!error)
-        error = check_empty(opening);
-    if (!error && opening->count == 1)
-        *ret_store = opening->parts[--opening->count];
-    else if (!error)
-        error = unite(opening, text, ret_store);
     for (size_t i = 0; i < opening->count; i++)
         store_close(opening->parts[i]);
     free(opening->parts);
     duplicate_files_release(&opening->files);
+}
+
+static enum error open_all(const struct store_open_options *options, const char *text,
+                           struct store **ret_store)
+{
+    struct opening opening = {.options = *options};
+    enum error error = for_each_uri(text, add_uri, &opening);
+    if (!error)
+        error = check_empty(&opening);
+    if (!error && opening.count == 1)
+        *ret_store = opening.parts[--opening.count];
+    else if (!error)
+        error = unite(&opening, text, ret_store);
+    release_parts(&opening);
+    return error;
+}
+
+/* ---- recipes ------------------------------------------------------------ */
+
+struct asked {
+    struct recipe_request request; /* of the stores so far */
+    size_t stores;
+};
+
+/* Stores that are read as one ask for the same. */
+static enum error read_request(void *context, const char *text)
+{
+    struct asked *asked = context;
+    struct recipe_request request = {.missing = MISSING_BAD};
+    struct uri uri;
+    enum error error = uri_init(&uri, text);
+    if (error)
+        return error;
+    const struct store_ops *ops = find_kind(&uri);
+    if (ops && ops->takes_recipe)
+        error = recipe_request_read(&request, &uri);
+    uri_release(&uri);
+    if (!error && asked->stores > 0 && !recipe_request_is_same(&request, &asked->request))
+        error = error_set(ERROR_USAGE, "stores that are read as one have the same missing= and "
+                                       "onehot=; one has others, or none");
+    if (!error && asked->stores++ == 0)
+        asked->request = request;
+    else
+        recipe_request_release(&request);
+    return error;
+}
+
+/* One way through all rows. */
+static enum error learn_once(const struct store_open_options *options, const char *text,
+                             bool *ret_again)
+{
+    struct opening opening = {.options = *options};
+    opening.options.cache = (struct store_cache){.bytes = 0};
+    enum error error = for_each_uri(text, add_uri, &opening);
+    if (!error)
+        error = check_empty(&opening);
+    if (!error) {
+        error = recipe_learner_next(options->recipe, ret_again);
+        if (error)
+            error = error_prefix(error, "%.400s: ", opening.parts[0]->info.uri);
+    }
+    release_parts(&opening);
+    return error;
+}
+
+static enum error learn(const struct store_open_options *options, const char *text,
+                        struct recipe_request *request, struct feature_recipe **ret_recipe)
+{
+    struct store_open_options learning = *options;
+    bool again = true;
+    learning.recipe = feature_recipe_new(request);
+    enum error error = learning.recipe ? OK : ERROR_MEMORY;
+    while (!error && again)
+        error = learn_once(&learning, text, &again);
+    if (error && learning.recipe)
+        recipe_learner_abandon(learning.recipe);
+    if (error)
+        feature_recipe_free(learning.recipe);
+    else
+        *ret_recipe = learning.recipe;
+    return error;
+}
+
+/* What a model says, unless the URI asks for something else. */
+static enum error take_given(struct feature_recipe *given, const struct recipe_request *request,
+                             struct feature_recipe **ret_recipe)
+{
+    char asked[RECIPE_REQUEST_BYTES], kept[RECIPE_REQUEST_BYTES];
+    if (!recipe_request_is_empty(request) && !recipe_request_is_same(request, &given->request))
+        return error_set(ERROR_CONFLICT,
+                         "the URI has %s, and the model was trained with %s, which it keeps; leave "
+                         "them out of the URI",
+                         recipe_request_text(request, asked),
+                         recipe_request_text(&given->request, kept));
+    if (request->unseen_given && request->unseen_is_bad != given->request.unseen_is_bad)
+        return feature_recipe_copy(given, request->unseen_is_bad, ret_recipe);
+    feature_recipe_keep(given);
+    *ret_recipe = given;
+    return OK;
+}
+
+/* *ret_recipe stays NULL where features are to stay as they are. */
+static enum error find_recipe(const struct store_open_options *options, const char *text,
+                              struct feature_recipe **ret_recipe)
+{
+    struct asked asked = {.stores = 0};
+    enum error error = for_each_uri(text, read_request, &asked);
+    if (!error && !options->keys_only) {
+        if (options->recipe)
+            error = take_given(options->recipe, &asked.request, ret_recipe);
+        else if (!recipe_request_is_empty(&asked.request))
+            error = learn(options, text, &asked.request, ret_recipe);
+    }
+    recipe_request_release(&asked.request);
+    return error;
+}
+
+/* Not from a folder. */
+static enum error open_itself(const char *uri, const struct store_open_options *options,
+                              struct store **ret_store)
+{
+    struct store_open_options chosen = *options;
+    chosen.recipe = NULL;
+    enum error error = find_recipe(options, uri, &chosen.recipe);
+    if (!error)
+        error = open_all(&chosen, uri, ret_store);
+    if (!error && chosen.recipe)
+        feature_recipe_warn_of_unseen(chosen.recipe, store_info(*ret_store)->uri);
+    feature_recipe_free(chosen.recipe);
     return error;
 }
 
@@ -313,12 +449,13 @@ enum error store_check_uri(const char *uri)
 
 enum error store_open(const char *uri, bool keys_only, struct store **ret_store)
 {
-    return open_all(&(struct opening){.keys_only = keys_only}, uri, ret_store);
+    return store_open_with(uri, &(struct store_open_options){.keys_only = keys_only}, ret_store);
 }
 
 enum error store_open_cached(const char *uri, uint64_t cache_bytes, struct store **ret_store)
 {
-    return open_all(&(struct opening){.cache_bytes = cache_bytes}, uri, ret_store);
+    return store_open_with(uri, &(struct store_open_options){.cache = {.bytes = cache_bytes}},
+                           ret_store);
 }
 
 /* ---- kept in a folder --------------------------------------------------- */
@@ -370,30 +507,70 @@ static enum error note_uri(void *context, const char *text)
     return error;
 }
 
-enum error store_open_kept(const char *uri, const struct store_cache *cache,
-                           struct store **ret_store)
+enum error store_note_source(const char *uri, struct cache_source *source)
+{
+    return for_each_uri(uri, note_uri, source);
+}
+
+static enum error open_for_kept(const char *uri, uint64_t cache_bytes,
+                                struct feature_recipe *recipe, struct store **ret_store)
+{
+    return open_itself(
+        uri, &(struct store_open_options){.cache = {.bytes = cache_bytes}, .recipe = recipe},
+        ret_store);
+}
+
+/* What a model makes of the rows decides their bytes, too. */
+static enum error note_recipe(struct cache_source *source, const struct feature_recipe *recipe)
+{
+    struct buffer text = BUFFER_INIT(RECIPE_JSON_LIMIT);
+    enum error error = recipe ? feature_recipe_print(recipe, &text) : OK;
+    if (!error && recipe)
+        error = cache_source_add_parameters(source, text.data);
+    buffer_release(&text);
+    return error;
+}
+
+static enum error open_kept(const char *uri, const struct store_open_options *options,
+                            struct store **ret_store)
 {
     struct cache_source source;
-    struct kept_store_options options = {.folder = cache->folder,
-                                         .limit_bytes = cache->folder_limit_bytes,
-                                         .cache_bytes = cache->bytes,
-                                         .open = store_open_cached};
-    if (!cache->folder || !cache->folder[0])
-        return store_open_cached(uri, cache->bytes, ret_store);
+    struct kept_store_options kept = {.folder = options->cache.folder,
+                                      .limit_bytes = options->cache.folder_limit_bytes,
+                                      .cache_bytes = options->cache.bytes,
+                                      .recipe = options->recipe,
+                                      .open = open_for_kept};
     enum error error = cache_source_init(&source, uri);
     if (!error)
-        error = for_each_uri(uri, note_uri, &source);
+        error = store_note_source(uri, &source);
     if (!error)
-        return kept_store_open(&source, &options, ret_store);
+        error = note_recipe(&source, options->recipe);
+    if (!error)
+        return kept_store_open(&source, &kept, ret_store);
     cache_source_release(&source);
     if (error != ERROR_UNAVAILABLE)
         return error;
     log_warning("%s", error_message());
-    return store_open_cached(uri, cache->bytes, ret_store);
+    return open_itself(uri, options, ret_store);
+}
+
+enum error store_open_with(const char *uri, const struct store_open_options *options,
+                           struct store **ret_store)
+{
+    const char *folder = options->cache.folder;
+    bool kept = folder && folder[0] && !options->keys_only && options->column_count == 0;
+    return kept ? open_kept(uri, options, ret_store) : open_itself(uri, options, ret_store);
+}
+
+enum error store_open_kept(const char *uri, const struct store_cache *cache,
+                           struct store **ret_store)
+{
+    return store_open_with(uri, &(struct store_open_options){.cache = *cache}, ret_store);
 }
 
 enum error store_open_columns(const char *uri, const char *const columns[], size_t count,
                               struct store **ret_store)
 {
-    return open_all(&(struct opening){.columns = columns, .column_count = count}, uri, ret_store);
+    return store_open_with(
+        uri, &(struct store_open_options){.columns = columns, .column_count = count}, ret_store);
 }

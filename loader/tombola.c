@@ -18,7 +18,9 @@
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/rank_state.h"
+#include "loader/feed/rank_walk.h"
 #include "loader/feed/ring.h"
+#include "loader/store/feature_recipe.h"
 #include "loader/store/store.h"
 #include "loader/store_open.h"
 
@@ -50,6 +52,10 @@ SAME_MEMBER(weights);
 SAME_MEMBER(groups);
 SAME_MEMBER(device_weights);
 SAME_MEMBER(device_groups);
+SAME_MEMBER(width);
+SAME_MEMBER(lengths);
+SAME_MEMBER(device_lengths);
+SAME_MEMBER(round_epoch);
 _Static_assert(sizeof(struct tombola_batch) == sizeof(struct feed_batch), "a batch");
 _Static_assert((int)TOMBOLA_USAGE == ERROR_USAGE && (int)TOMBOLA_INPUT == ERROR_INPUT &&
                    (int)TOMBOLA_NOT_FOUND == ERROR_NOT_FOUND &&
@@ -62,10 +68,13 @@ _Static_assert((int)TOMBOLA_USAGE == ERROR_USAGE && (int)TOMBOLA_INPUT == ERROR_
 _Static_assert((int)TOMBOLA_LEASE == FEED_LEASE && (int)TOMBOLA_INDEX == FEED_INDEX &&
                    (int)TOMBOLA_DRAW == FEED_DRAW && (int)TOMBOLA_BAD_ROWS_SKIP == BAD_ROWS_SKIP &&
                    (int)TOMBOLA_BAD_ROWS_REPLACE == BAD_ROWS_REPLACE &&
+                   (int)TOMBOLA_LENGTHS_VARY == LENGTHS_VARY &&
+                   (int)TOMBOLA_LENGTHS_LIMITED == LENGTHS_LIMITED &&
                    (int)TOMBOLA_U8 == ELEMENT_U8 && (int)TOMBOLA_F32 == ELEMENT_F32 &&
                    (int)TOMBOLA_LABEL_NONE == LABEL_NONE && (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT &&
                    (int)TOMBOLA_LABELS_I64 == LABELS_I64 &&
                    (int)TOMBOLA_LABELS_BY_KIND == LABELS_BY_KIND &&
+                   (int)TOMBOLA_LABELS_ONE_HOT_U8 == LABELS_ONE_HOT_U8 &&
                    (int)TOMBOLA_WEIGHTS_NONE == WEIGHTS_NONE &&
                    (int)TOMBOLA_WEIGHTS_F32 == WEIGHTS_F32 &&
                    (int)TOMBOLA_WEIGHTS_F64 == WEIGHTS_F64,
@@ -87,8 +96,8 @@ struct tombola_feed {
     size_t out;                    /* batches */
     bool closed;                   /* the last batch that is put back frees the feed */
     bool by_index;
-    struct rank_state state; /* by_index */
-    struct buffer state_text;
+    struct rank_state state;               /* by_index */
+    struct buffer state_text, recipe_text; /* the latter of length 0: features are as they stand */
     bool expand, groups;
     enum weight_element weights;
     int64_t features; /* of the store: the shape of a row that has no other */
@@ -148,15 +157,24 @@ static enum error check_options(const struct tombola_options *options)
     if (options->bad_rows < TOMBOLA_BAD_ROWS_FAIL || options->bad_rows > TOMBOLA_BAD_ROWS_REPLACE)
         return error_set(ERROR_USAGE, "bad_rows is %d; 0 to 2 (enum tombola_bad_rows) are possible",
                          options->bad_rows);
-    bool has_ranks = options->rank != 0 || options->world != 0 || options->pad != 0;
+    bool has_ranks = options->rank != 0 || options->world != 0 || options->pad != 0 ||
+                     options->part != 0 || options->parts != 0;
     if (options->pull != TOMBOLA_INDEX && (has_ranks || options->state))
-        return error_set(ERROR_USAGE, "rank, world, pad and state are for TOMBOLA_INDEX: what is "
-                                      "lent or drawn the sampler divides and remembers");
+        return error_set(ERROR_USAGE,
+                         "rank, world, part, parts, pad and state are for TOMBOLA_INDEX: what is "
+                         "lent or drawn the sampler divides and remembers");
+    enum error error =
+        rank_walk_check(options->rank, options->world, options->part, options->parts);
+    if (error)
+        return error;
+    if (options->pull != TOMBOLA_INDEX && options->bucket_window > 0)
+        return error_set(ERROR_USAGE, "bucket_window is for TOMBOLA_INDEX: what is lent or drawn "
+                                      "comes as it is");
     if (options->state && options->first_index != 0)
         return error_set(ERROR_USAGE, "first_index is %lld beside a state, which says it",
                          (long long)options->first_index);
-    if (options->labels < TOMBOLA_LABELS_HOST || options->labels > TOMBOLA_LABELS_BY_KIND)
-        return error_set(ERROR_USAGE, "labels is %d; 0 to 4 (enum tombola_labels) are possible",
+    if (options->labels < TOMBOLA_LABELS_HOST || options->labels > TOMBOLA_LABELS_ONE_HOT_U8)
+        return error_set(ERROR_USAGE, "labels is %d; 0 to 6 (enum tombola_labels) are possible",
                          options->labels);
     if (options->weights < TOMBOLA_WEIGHTS_NONE || options->weights > TOMBOLA_WEIGHTS_F64)
         return error_set(ERROR_USAGE, "weights is %d; 0 to 2 (enum tombola_weights) are possible",
@@ -224,6 +242,20 @@ static enum error choose_folder(const struct tombola_options *options, struct st
     return OK;
 }
 
+static enum error open_store(struct tombola_feed *feed, const struct tombola_options *options,
+                             const struct store_cache *cache)
+{
+    struct store_open_options how = {.cache = *cache};
+    enum error error =
+        options->recipe ? feature_recipe_parse(options->recipe, "the recipe", &how.recipe) : OK;
+    if (!error)
+        error = store_open_with(options->store_uri, &how, &feed->store);
+    feature_recipe_free(how.recipe);
+    if (!error && store_info(feed->store)->recipe)
+        error = feature_recipe_print(store_info(feed->store)->recipe, &feed->recipe_text);
+    return error;
+}
+
 static enum error open_parts(struct tombola_feed *feed, const struct tombola_options *options)
 {
     struct store_cache kept;
@@ -232,7 +264,7 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
         return error;
     struct cache cache = choose_cache(options->cache_bytes, kept.folder && kept.folder[0]);
     kept.bytes = cache.bytes;
-    error = store_open_kept(options->store_uri, &kept, &feed->store);
+    error = open_store(feed, options, &kept);
     if (!error)
         error = device_open(options->device, &feed->device);
     if (!error)
@@ -248,10 +280,12 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
     feed->by_index = options->pull == TOMBOLA_INDEX;
     size_t batch_rows = options->batch_rows > 0 ? options->batch_rows : BATCH_ROWS_DEFAULT;
     struct sampler_stream expected;
+    int64_t world = options->world > 0 ? options->world : 1;
     feed->state = (struct rank_state){.first = options->first_index,
-                                      .rank = options->rank,
-                                      .world = options->world > 0 ? options->world : 1,
-                                      .batch_rows = (int64_t)batch_rows};
+                                      .rank = options->part * world + options->rank,
+                                      .world = world * (options->parts > 0 ? options->parts : 1),
+                                      .batch_rows = (int64_t)batch_rows,
+                                      .bucket_window = (int64_t)options->bucket_window};
     if (options->state)
         error = rank_state_parse(&feed->state, options->state, &expected);
     if (error)
@@ -268,6 +302,8 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
         .first_index = feed->state.first,
         .rank = options->rank,
         .world = options->world,
+        .part = options->part,
+        .parts = options->parts,
         .pad = options->pad != 0,
         .done = &feed->state.begun,
         .expected = options->state ? &expected : NULL,
@@ -284,6 +320,8 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
         .trust_labels = options->trust_labels != 0,
         .resident_bytes = choose_resident(options->resident_bytes),
         .labels = (enum label_element)options->labels,
+        .classes = options->classes,
+        .bucket_window = options->bucket_window,
         .weights = feed->weights,
         .groups = feed->groups,
         .moments = {
@@ -305,6 +343,7 @@ int tombola_feed_open(const struct tombola_options *given, struct tombola_feed *
         return ERROR_MEMORY;
     feed->forks = forks;
     feed->state_text = (struct buffer)BUFFER_INIT(STATE_BYTES_LIMIT);
+    feed->recipe_text = (struct buffer)BUFFER_INIT(RECIPE_JSON_LIMIT);
     pthread_mutex_init(&feed->lock, NULL);
     int gpu = device_choice(options.device);
     error = open_parts(feed, &options);
@@ -331,6 +370,7 @@ static void free_feed(struct tombola_feed *feed, int gpu)
     store_close(feed->store);
     rank_state_release(&feed->state);
     buffer_release(&feed->state_text);
+    buffer_release(&feed->recipe_text);
     pthread_mutex_destroy(&feed->lock);
     free(feed);
 }
@@ -476,10 +516,10 @@ static enum error copy_rows(struct tombola_feed *feed, const struct tombola_batc
                             struct tombola_batch **ret_copy)
 {
     const struct store_info *info = store_info(feed->store);
-    struct batch_form form = {.features = info->features *
-                                          element_bytes(feed->expand ? ELEMENT_F32 : info->element),
-                              .device_labels = label_element_bytes(feed_labels(feed->feed)),
-                              .weights = weight_element_bytes(feed->weights)};
+    struct batch_form form = {
+        .features = batch->width * element_bytes(feed->expand ? ELEMENT_F32 : info->element),
+        .device_labels = label_element_bytes(feed_labels(feed->feed), feed_classes(feed->feed)),
+        .weights = weight_element_bytes(feed->weights)};
     return batch_copy(&form, feed->device, feed->put.queue, batch, ret_copy);
 }
 
@@ -562,25 +602,28 @@ void tombola_feed_describe(const struct tombola_feed *feed,
     const struct store_info *info = store_info(feed->store);
     size_t group_text_count;
     const char *const *group_texts = feed_group_texts(feed->feed, &group_text_count);
-    struct tombola_description description = {.rows = info->rows,
-                                              .features = info->features,
-                                              .element =
-                                                  feed->expand ? TOMBOLA_F32 : (int)info->element,
-                                              .label_kind = (int)info->label_kind,
-                                              .device_is_cuda = feed->device->kind == DEVICE_CUDA,
-                                              .device_index = feed->device->index,
-                                              .device = feed->device->description,
-                                              .feature_names = info->feature_names,
-                                              .label_texts = info->label_texts,
-                                              .label_text_count = info->label_text_count,
-                                              .slots = feed_slots(feed->feed),
-                                              .labels = (int)feed_labels(feed->feed),
-                                              .dimensions = info->shape ? info->dimensions : 1,
-                                              .shape = info->shape ? info->shape : &feed->features,
-                                              .weights = (int)feed->weights,
-                                              .groups = feed->groups,
-                                              .group_texts = group_texts,
-                                              .group_text_count = group_text_count};
+    struct tombola_description description = {
+        .rows = info->rows,
+        .features = info->features,
+        .element = feed->expand ? TOMBOLA_F32 : (int)info->element,
+        .label_kind = (int)info->label_kind,
+        .device_is_cuda = feed->device->kind == DEVICE_CUDA,
+        .device_index = feed->device->index,
+        .device = feed->device->description,
+        .feature_names = info->feature_names,
+        .label_texts = info->label_texts,
+        .label_text_count = info->label_text_count,
+        .slots = feed_slots(feed->feed),
+        .labels = (int)feed_labels(feed->feed),
+        .dimensions = info->shape ? info->dimensions : 1,
+        .shape = info->shape ? info->shape : &feed->features,
+        .weights = (int)feed->weights,
+        .groups = feed->groups,
+        .group_texts = group_texts,
+        .group_text_count = group_text_count,
+        .recipe = feed->recipe_text.length > 0 ? feed->recipe_text.data : NULL,
+        .classes = feed_classes(feed->feed),
+        .lengths = (int)info->lengths};
     copy_out(ret_description, bytes, &description, sizeof(description));
 }
 

@@ -114,6 +114,14 @@ enum tombola_bad_rows {
 
 enum tombola_element { TOMBOLA_U8 = 0, TOMBOLA_F32 = 1 };
 
+/* Rows of a store whose URI has longest=any or longest=N, or that was imported from one, differ in
+ * length. */
+enum tombola_lengths {
+    TOMBOLA_LENGTHS_ALIKE = 0,  /* all rows have `features` features */
+    TOMBOLA_LENGTHS_VARY = 1,   /* a batch is as wide as its longest row */
+    TOMBOLA_LENGTHS_LIMITED = 2 /* a batch is N wide */
+};
+
 enum tombola_label_kind {
     TOMBOLA_LABEL_NONE = 0,    /* the store has no labels: all are 0 */
     TOMBOLA_LABEL_INTEGER = 1, /* exact up to 2^53 */
@@ -127,7 +135,11 @@ enum tombola_labels {
     TOMBOLA_LABELS_F64 = 1,
     TOMBOLA_LABELS_I64 = 2, /* TOMBOLA_USAGE where the store's are real numbers */
     TOMBOLA_LABELS_F32 = 3,
-    TOMBOLA_LABELS_BY_KIND = 4 /* of an option: F64 for real numbers, else I64 */
+    TOMBOLA_LABELS_BY_KIND = 4, /* of an option: F64 for real numbers, else I64 */
+    /* [rows, classes], 0 but for a 1 at the label's code: of texts their number, of integers they
+     * themselves, from 0 on. TOMBOLA_USAGE where labels are no codes: real or negative numbers. */
+    TOMBOLA_LABELS_ONE_HOT_F32 = 5,
+    TOMBOLA_LABELS_ONE_HOT_U8 = 6
 };
 
 /* What `weights` of a batch are. */
@@ -202,24 +214,54 @@ struct tombola_options {
      * and up to 19 for ids that are not consecutive. */
     int weights;
     int groups;
+    const char *recipe; /* what missing values and text categories become, of another feed's
+                         * description; NULL: what the URI asks for (missing=, onehot=) is learnt
+                         * from the store itself */
+    /* Of one-hot labels. 0: as many as there are texts, or the largest integer and one, for which
+     * opening reads the keys of all rows. A label that is no code of so many ends the feed with
+     * TOMBOLA_INPUT at its batch. Of rows replaced by zeros it is code 0, as their label. */
+    size_t classes;
+    /* TOMBOLA_INDEX, of a store whose rows differ in length: within each window of so many batches
+     * of an epoch, rows are sorted by length and cut into batches of similar length, which come in
+     * an order that the stream's seed and the window decide. So batches have fewer zeros, each row
+     * still comes once an epoch, ranks and `state` work as ever (of the same window), and batch
+     * number K holds the same rows each time. 0: batches as the sampler cuts them. */
+    size_t bucket_window;
+    /* TOMBOLA_INDEX: `parts` feeds divide the batches of this rank, and this is number `part`, 0 to
+     * parts - 1, as a DataLoader's workers are. Together they take what the rank takes: no more is
+     * left out. parts 0: 1. */
+    int64_t part, parts;
 };
 
 struct tombola_batch {
     size_t rows;          /* may be less than batch_rows: at an epoch's end, or bad rows skipped */
     const int64_t *ids;   /* [rows] in host memory */
     const double *labels; /* [rows] in host memory */
-    const void *features; /* [rows, features] in the device's memory */
+    const void *features; /* [rows, width] in the device's memory */
     int64_t epoch, first; /* the batch's epoch, and its first unit's position in the order */
     int64_t index;        /* TOMBOLA_INDEX: the batch's number; else counted from 0 */
     int64_t seq;          /* TOMBOLA_LEASE: the worker's number for it */
     int64_t attempt;      /* TOMBOLA_LEASE: above 1 it was lent before, and redelivered; else 0 */
-    const void *device_labels; /* [rows] in the device's memory, of enum tombola_labels as the
-                                * description says; NULL: TOMBOLA_LABELS_HOST */
+    const void *device_labels; /* [rows], one-hot [rows, classes], in the device's memory, of enum
+                                * tombola_labels as the description says; NULL:
+                                * TOMBOLA_LABELS_HOST */
     const void *weights; /* [rows] in host memory, of enum tombola_weights as was asked; NULL: none
                             * were. Of rows replaced by zeros 0, as their groups */
     const int64_t *groups; /* [rows] in host memory: where all are integers of 64 bits those, else
                             * numbers into group_texts; NULL: they were not asked for */
     const void *device_weights, *device_groups; /* the same in the device's memory */
+    size_t width;           /* features of a row in `features`: the description's, but where rows
+                             * differ in length those of the longest row of this batch, or what
+                             * longest= in the URI allows */
+    const int64_t *lengths; /* [rows] in host memory: how many of them are the row's; zeros stand
+                             * behind. NULL: rows do not differ in length. Of rows replaced by zeros
+                             * 0 */
+    const int64_t *device_lengths; /* the same in the device's memory */
+    int64_t
+        round_epoch; /* TOMBOLA_INDEX: the epoch of the batch that rank 0 takes in this step, the
+                          * same for all ranks: who ends an epoch where it changes, ends it after
+                          * equally many steps. `epoch` without ranks, and of designs whose batches
+                          * are cut by what is drawn, such as bernoulli */
 };
 
 /* Borrowed until tombola_feed_close(). */
@@ -231,7 +273,7 @@ struct tombola_description {
     int device_is_cuda; /* features are in the memory of GPU device_index */
     int device_index;
     const char *device;               /* "CPU", "NVIDIA H200, 139 GiB, driver 13.0" */
-    const char *const *feature_names; /* [features] */
+    const char *const *feature_names; /* [features]; NULL: they have none */
     const char *const *label_texts;   /* [label_text_count] */
     size_t label_text_count;
     size_t slots;         /* as many batches may be out */
@@ -243,6 +285,11 @@ struct tombola_description {
     const char *const *group_texts; /* which are numbers into this list, [group_text_count], sorted
                                      * by bytes; NULL: they are integers themselves */
     size_t group_text_count;
+    const char *recipe; /* of features, as JSON: what was learnt from the store, for another feed's
+                         * options; NULL: they are as they stand */
+    size_t classes;     /* columns of one-hot labels; 0: they are none */
+    int lengths;        /* enum tombola_lengths; unless TOMBOLA_LENGTHS_ALIKE, `features` is the
+                         * most that a batch is wide, and they have no names */
 };
 
 struct tombola_stats {

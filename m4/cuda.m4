@@ -26,7 +26,8 @@ AC_DEFUN([TOMBOLA_CHECK_NVCC_ARCH], [
 
 # TOMBOLA_CHECK_CUDA: NVCC, CUDA_CPPFLAGS, CUDA_LIBS and the conditional HAVE_CUDA, from
 # --with-cuda[=DIR]. The runtime is linked statically, so that the programs start where there is no
-# toolkit, no driver and no GPU; cuBLAS is loaded when it is wanted.
+# toolkit, no driver and no GPU, and so is what nvcc's C++ needs: programs in C that use libtombola
+# need no libstdc++. cuBLAS is loaded when it is wanted.
 AC_DEFUN([TOMBOLA_CHECK_CUDA], [
     have_cuda=no
     cuda_summary="no"
@@ -45,7 +46,7 @@ AC_DEFUN([TOMBOLA_CHECK_CUDA], [
             for cuda_lib in "$cuda_folder/lib64" "$cuda_folder/lib/x86_64-linux-gnu" "$cuda_folder/lib"; do
                 AS_IF([test -e "$cuda_lib/libcudart_static.a"], [break])
             done
-            CUDA_LIBS="-L$cuda_lib -lcudart_static -lstdc++ -lrt -lpthread -ldl"
+            CUDA_LIBS="-L$cuda_lib -lcudart_static -l:libsupc++.a -lrt -lpthread -ldl"
             save_LIBS="$LIBS"
             save_CPPFLAGS="$CPPFLAGS"
             LIBS="$CUDA_LIBS $LIBS"

@@ -62,6 +62,7 @@ static enum error parse(struct build_options *build, const struct program *progr
          .target = &build->out,
          .argument = "FILE",
          .required = true,
+         .is_output = true,
          .help = "the frame file; it appears under this name when it is complete, and takes the "
                  "place of another frame, but of no other file"},
         {.name = "memory",

@@ -41,7 +41,8 @@ static enum error run(const struct program *program, int argc, char **argv)
          .target = &out,
          .argument = "FILE",
          .help = "the file to write, such as model.onnx",
-         .required = true},
+         .required = true,
+         .is_output = true},
     };
     enum error error = options_parse(program, &command_export, table,
                                      sizeof(table) / sizeof(table[0]), argc, argv, NULL);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "loader/cache_options.h"
 #include "trainer/cluster/cluster_parse.h"
 #include "trainer/commands.h"
 #include "trainer/hyperparameter_options.h"
@@ -389,30 +390,8 @@ static enum error parse(const struct program *program, int argc, char **argv,
                  "but integers from 0 to 255, else 1; a table of small integers wants 1)",
          .minimum = 1e-30,
          .maximum = 1e30},
-        {.name = "cache_bytes",
-         .type = OPTION_INTEGER,
-         .target = &options->cache_bytes,
-         .given = &arguments->cache_bytes_given,
-         .argument = "BYTES",
-         .help =
-             "memory for rows, all or as many as fit, filled while the first batches come; 0: none",
-         .minimum = 0,
-         .maximum = (long double)INT64_MAX},
-        {.name = "cache",
-         .type = OPTION_TEXT,
-         .target = &options->cache,
-         .argument = "DIR",
-         .help =
-             "keep rows in a file of this folder, which other programs on the machine and later "
-             "ones read too; it is made while the first batches come"},
-        {.name = "cache_limit",
-         .type = OPTION_INTEGER,
-         .target = &options->cache_limit,
-         .argument = "BYTES",
-         .help = "of all files there; those not used for the longest time make room. 0: until a "
-                 "twentieth of the disk is left",
-         .minimum = 0,
-         .maximum = (long double)INT64_MAX},
+        CACHE_OPTIONS(&options->cache_bytes, &arguments->cache_bytes_given, &options->cache,
+                      &options->cache_limit),
         {.name = "ps_hosts",
          .type = OPTION_TEXT,
          .target = &arguments->cluster.ps_hosts,

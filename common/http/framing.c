@@ -13,10 +13,14 @@
 
 /* A body up to this long is read to its end, so that its sender reads the response. */
 #define BODY_SWALLOW_BYTES (16 << 20)
+#define TARGET_TOO_LONG "the request target is longer than 6000 bytes"
 #define BODY_TOO_LARGE "the body is longer than 1048576 bytes"
 /* What libmicrohttpd can surely take apart in SERVER_CONNECTION_BYTES. */
 #define TARGET_LIBRARY_BYTES 7500
 #define PARAMETERS_MOST 64
+#define FIELD_LIBRARY_BYTES 64     /* what it keeps for a header field, parameter or cookie */
+#define RESPONSE_LIBRARY_BYTES 768 /* the longest header of a response, a leased batch's as CSV */
+#define HEADER_LIBRARY_BYTES (SERVER_CONNECTION_BYTES - RESPONSE_LIBRARY_BYTES)
 
 static enum method method_of(const char *name)
 {
@@ -231,13 +235,35 @@ static bool fits_library(const struct request *request)
     return parameters <= PARAMETERS_MOST;
 }
 
+/* Nor has MHD 0.9.75 room then for the header of the response: it would close the connection after
+ * a batch was drawn. Cookies are copied before they are taken apart. */
+static bool leaves_room_for_response(const struct request *request, size_t header_bytes)
+{
+    const int kinds = MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND;
+    int fields = MHD_get_connection_values(request->connection, kinds, NULL, NULL);
+    const char *cookie = request_header(request, MHD_HTTP_HEADER_COOKIE);
+    return header_bytes + (cookie ? strlen(cookie) : 0) + (size_t)fields * FIELD_LIBRARY_BYTES <=
+           HEADER_LIBRARY_BYTES;
+}
+
+static enum MHD_Result refuse_header(struct request *request)
+{
+    if (request->too_long)
+        response_at_once(request, MHD_HTTP_URI_TOO_LONG, TARGET_TOO_LONG);
+    else
+        response_at_once(
+            request, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "the request's header is too long: with 64 bytes more for each of its fields, "
+            "parameters and cookies it may have 11520");
+    return MHD_NO;
+}
+
 void framing_look_at_target(struct request *request)
 {
     if (!request->line.target || fits_library(request))
         return;
     if (request->too_long)
-        response_at_once(request, MHD_HTTP_URI_TOO_LONG,
-                         "the request target is longer than 6000 bytes");
+        response_at_once(request, MHD_HTTP_URI_TOO_LONG, TARGET_TOO_LONG);
     else
         response_at_once(request, MHD_HTTP_BAD_REQUEST, "the query has more than 64 parameters");
 }
@@ -254,6 +280,8 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_framing, &framing);
     if (info) /* the empty line, too */
         check_line_end(&framing, method + info->header_size - 2);
+    if (info && !leaves_room_for_response(request, info->header_size))
+        return refuse_header(request);
     request->cross_site = is_cross_site(&framing) ||
                           (framing.host && is_for_all(request) && is_public_name(framing.host));
     const char *wrong = what_is_wrong_with_line(request, method, version);

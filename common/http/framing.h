@@ -17,7 +17,8 @@
 /* The request line is there; the header may not be. A query that libmicrohttpd cannot take apart is
  * refused at once, and the connection ended. */
 void framing_look_at_target(struct request *request);
-/* The header is there. A refusal at this point makes MHD close the connection. */
+/* The header is there. A refusal at this point makes MHD close the connection. One that leaves MHD
+ * no room for the response's is refused as above. */
 enum MHD_Result framing_begin(struct request *request, const char *method, const char *version);
 /* A piece of the body: a POST's is kept unless the request is refused, everything else is
  * swallowed. MHD_NO closes the connection: the body is far too long. */

@@ -71,7 +71,7 @@ static void *run(void *context)
             next_sweep_ns = clock_deadline_ns(SWEEP_MS);
         }
         if (now_ns >= next_word_ns) {
-            systemd_send("WATCHDOG=1");
+            systemd_alive();
             next_word_ns = clock_deadline_ns(housekeeper->watchdog_ms);
         }
         int64_t left_ms = clock_left_ms(earlier(next_sweep_ns, next_word_ns));

@@ -8,12 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
+
+#define PATIENCE_SECONDS 5
 
 /* 0: there is no watchdog. */
 static socklen_t address_of(struct sockaddr_un *address)
@@ -29,18 +32,31 @@ static socklen_t address_of(struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
 }
 
-void systemd_send(const char *words)
+static void tell(const char *words, int flags)
 {
     struct sockaddr_un address;
+    const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
     socklen_t length = address_of(&address);
     if (length == 0)
         return;
-    int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (descriptor < 0 || sendto(descriptor, words, strlen(words), MSG_NOSIGNAL,
-                                 (const struct sockaddr *)&address, length) < 0)
+    int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0 ||
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 ||
+        sendto(descriptor, words, strlen(words), MSG_NOSIGNAL | flags,
+               (const struct sockaddr *)&address, length) < 0)
         log_debug("NOTIFY_SOCKET: %s", strerror(errno));
     if (descriptor >= 0)
         close(descriptor);
+}
+
+void systemd_send(const char *words)
+{
+    tell(words, 0);
+}
+
+void systemd_alive(void)
+{
+    tell("WATCHDOG=1", MSG_DONTWAIT);
 }
 
 void systemd_reloading(void)

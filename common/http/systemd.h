@@ -9,8 +9,13 @@
 
 #include <stdint.h>
 
-/* `words` are lines like "READY=1\nSTATUS=ready". Every thread; does not block. */
+/* `words` are lines like "READY=1\nSTATUS=ready". Every thread. On a busy machine systemd may have
+ * to read first what others told it: waits for that, for some seconds at most, since a service
+ * whose READY=1 is lost is ended. */
 void systemd_send(const char *words);
+
+/* "WATCHDOG=1", which is said again soon. Every thread; does not block. */
+void systemd_alive(void);
 
 /* "RELOADING=1" with the time stamp that systemd 253 wants beside it; READY=1 ends it. */
 void systemd_reloading(void);

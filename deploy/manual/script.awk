@@ -2,10 +2,7 @@
 # What a script prints for --help as a man page; behind roff.awk, with its name and its first comment as `summary`.
 
 NR == 1 {
-    if (!sub(/^usage: /, "")) {
-        print "script.awk: " name " --help begins with \"" $0 "\", where usage: was expected" >"/dev/stderr"
-        exit 1
-    }
+    sub(/^usage: /, "")
     print ".\\\" Made from what " name " --help prints."
     print ".TH " toupper(name) " 1 " day " Tombola Tombola"
     print ".SH NAME\n" name " \\- " escaped(summary)

@@ -52,7 +52,10 @@ static enum error make_room(const struct cache_place *place, const struct store_
 {
     struct rows_header header;
     enum error error = rows_header_init(&header, info, place->key.bytes);
-    return error ? error : cache_folder_make_room(&place->folder, header.head.texts_at);
+    if (!error)
+        error = cache_folder_make_room(&place->folder, header.head.texts_at);
+    rows_header_release(&header);
+    return error;
 }
 
 /* Are the files still those that the key was made of? If so, they were while they were read. */

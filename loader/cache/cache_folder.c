@@ -34,6 +34,18 @@ enum error cache_folder_init(struct cache_folder *folder, const char *path, uint
     return folder->path ? OK : ERROR_MEMORY;
 }
 
+enum error cache_folder_open(struct cache_folder *folder, const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return error_set_errno(errno == ENOENT ? ERROR_NOT_FOUND : ERROR_IO, errno,
+                               "cannot look at the folder %s", path);
+    if (!S_ISDIR(status.st_mode))
+        return error_set(ERROR_INPUT, "%s is no folder; that of --cache is right", path);
+    *folder = (struct cache_folder){.path = file_real_path(path)};
+    return folder->path ? OK : ERROR_MEMORY;
+}
+
 void cache_folder_release(struct cache_folder *folder)
 {
     free(folder->path);
@@ -149,9 +161,11 @@ static int64_t in_ns(const struct timespec *time)
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-static enum error add_entry(struct listing *listing, const char *path, const struct stat *status)
+static enum error add_entry(struct listing *listing, const char *path, bool is_whole,
+                            const struct stat *status)
 {
     int64_t made = in_ns(&status->st_mtim), opened = in_ns(&status->st_atim);
+    bool is_open = is_in_use(path);
     enum error error = array_grow((void **)&listing->entries, &listing->capacity,
                                   listing->count + 1, sizeof(*listing->entries), "row caches");
     char *copy = error ? NULL : strdup(path);
@@ -159,9 +173,14 @@ static enum error add_entry(struct listing *listing, const char *path, const str
         return error ? error : error_set_memory(strlen(path), "the name of a row cache");
     listing->entries[listing->count++] =
         (struct cache_entry){.path = copy,
+                             .name = strrchr(copy, '/') + 1,
                              .bytes = (uint64_t)status->st_size,
+                             .made_ns = made,
                              .used_ns = opened > made ? opened : made,
-                             .is_open = is_in_use(path)};
+                             .is_open = is_open,
+                             .state = is_whole  ? CACHE_WHOLE
+                                      : is_open ? CACHE_BEING_MADE
+                                                : CACHE_LEFT};
     return OK;
 }
 
@@ -175,13 +194,14 @@ static enum error add_name(struct listing *listing, const struct cache_folder *f
     if (!path)
         return ending ? ERROR_MEMORY : OK;
     enum error error = OK;
-    bool is_left =
-        strcmp(ending, LOCK) == 0 || strncmp(ending, BEING_MADE, strlen(BEING_MADE)) == 0;
-    if (is_left && clear && remove_unused(path)) {
+    bool is_lock = strcmp(ending, LOCK) == 0, is_whole = strcmp(ending, ROWS) == 0;
+    bool is_being_made = strncmp(ending, BEING_MADE, strlen(BEING_MADE)) == 0;
+    if ((is_lock || is_being_made) && clear && remove_unused(path)) {
         log_debug("removed %s, which a killed program left", path);
     } else if (lstat(path, &status) == 0 && S_ISREG(status.st_mode)) {
         listing->bytes += (uint64_t)status.st_size;
-        error = strcmp(ending, ROWS) == 0 ? add_entry(listing, path, &status) : OK;
+        if (is_whole || is_being_made)
+            error = add_entry(listing, path, is_whole, &status);
     }
     free(path);
     return error;
@@ -257,7 +277,9 @@ static enum error refuse(const struct cache_folder *folder, uint64_t used, uint6
                      folder->path, bytes);
 }
 
-enum error cache_folder_make_room(const struct cache_folder *folder, uint64_t bytes)
+/* Those that nobody has open, until there is room; *ret_bytes: what the others take. */
+static enum error remove_until(const struct cache_folder *folder, uint64_t bytes,
+                               uint64_t *ret_bytes)
 {
     struct listing listing;
     enum error error = look(folder, true, &listing);
@@ -265,14 +287,44 @@ enum error cache_folder_make_room(const struct cache_folder *folder, uint64_t by
         const struct cache_entry *entry = &listing.entries[i];
         if (has_room(folder, listing.bytes, bytes))
             break;
-        if (!entry->is_open && remove_unused(entry->path)) {
+        if (entry->state == CACHE_WHOLE && !entry->is_open && remove_unused(entry->path)) {
             log_info("removed %s, %" PRIu64 " bytes, to make room for other rows", entry->path,
                      entry->bytes);
             listing.bytes -= entry->bytes;
         }
     }
-    if (!error && !has_room(folder, listing.bytes, bytes))
-        error = refuse(folder, listing.bytes, bytes);
+    *ret_bytes = listing.bytes;
     cache_entries_free(listing.entries, listing.count);
     return error;
+}
+
+enum error cache_folder_make_room(const struct cache_folder *folder, uint64_t bytes)
+{
+    uint64_t used = 0;
+    enum error error = remove_until(folder, bytes, &used);
+    return error || has_room(folder, used, bytes) ? error : refuse(folder, used, bytes);
+}
+
+enum error cache_folder_prune(const struct cache_folder *folder, uint64_t bytes)
+{
+    const struct cache_folder limited = {.path = folder->path, .limit_bytes = bytes};
+    uint64_t used = 0;
+    enum error error = remove_until(&limited, 0, &used);
+    if (!error && used > bytes)
+        error = error_set(ERROR_NO_SPACE,
+                          "%s still holds %" PRIu64 " bytes, not %" PRIu64
+                          ": what programs have open, or make, is not removed",
+                          folder->path, used, bytes);
+    return error;
+}
+
+enum error cache_entry_remove(const struct cache_entry *entry)
+{
+    if (remove_unused(entry->path))
+        return OK;
+    if (access(entry->path, F_OK) != 0)
+        return OK; /* somebody else did */
+    return is_in_use(entry->path)
+               ? error_set(ERROR_CONFLICT, "%s is in use by a program that runs", entry->path)
+               : error_set(ERROR_IO, "%s cannot be removed; its owner can", entry->path);
 }

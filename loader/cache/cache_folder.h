@@ -26,6 +26,8 @@ struct cache_folder {
 /* Makes the folder if it is not there. */
 enum error cache_folder_init(struct cache_folder *folder, const char *path,
                              uint64_t limit_bytes) MUST_CHECK;
+/* One that is there, to look at. ERROR_NOT_FOUND: it is not. */
+enum error cache_folder_open(struct cache_folder *folder, const char *path) MUST_CHECK;
 /* Legal when it was zeroed. */
 void cache_folder_release(struct cache_folder *folder);
 
@@ -37,18 +39,34 @@ char *cache_folder_lock(const struct cache_folder *folder, const struct cache_ke
  * within the limit. ERROR_NO_SPACE saying how many there are: it cannot be. */
 enum error cache_folder_make_room(const struct cache_folder *folder, uint64_t bytes) MUST_CHECK;
 
+enum cache_state {
+    CACHE_WHOLE,      /* KEY.rows */
+    CACHE_BEING_MADE, /* KEY.rows.tmp.PID.N of a program that runs */
+    CACHE_LEFT        /* the same of one that was killed */
+};
+
 /* A cache of the folder, for lists. */
 struct cache_entry {
-    char *path; /* owned */
+    char *path;       /* owned */
+    const char *name; /* its last part: KEY.rows...; borrowed from it */
     uint64_t bytes;
-    int64_t used_ns; /* when it was opened last, since 1970 */
+    int64_t made_ns; /* when it was written, since 1970 */
+    int64_t used_ns; /* when it was opened last */
     bool is_open;    /* somebody has it open */
+    enum cache_state state;
 };
 
 /* All of them, the one that was used last in front; free() the list and each path. */
 enum error cache_folder_list(const struct cache_folder *folder, struct cache_entry **ret_entries,
                              size_t *ret_count) MUST_CHECK;
 void cache_entries_free(struct cache_entry *entries, size_t count);
+
+/* Removes one, or what was left of it. ERROR_CONFLICT: a program has it open, or makes it. */
+enum error cache_entry_remove(const struct cache_entry *entry) MUST_CHECK;
+/* Removes what killed programs left, then caches that nobody has open, the one that was not opened
+ * for the longest time first, until all take no more than `bytes`. ERROR_NO_SPACE saying how much
+ * is in use: it cannot be. */
+enum error cache_folder_prune(const struct cache_folder *folder, uint64_t bytes) MUST_CHECK;
 
 /* Takes the lock at `path` for this call's owner alone. ERROR_CONFLICT: another has it. */
 enum error cache_lock_take(const char *path, int *ret_descriptor) MUST_CHECK;

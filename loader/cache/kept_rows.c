@@ -123,15 +123,44 @@ void kept_rows_remove(const struct kept_rows *kept)
         unlink(kept->path);
 }
 
-char *kept_rows_source(const char *path)
+/* A look is no use: where the read moved the time of the last one, it is put back. */
+static enum error look_into(const char *path, struct source_file *ret_file,
+                            struct rows_header *ret_header)
+{
+    struct stat before, after;
+    bool is_known = stat(path, &before) == 0;
+    enum error error = rows_file_open(ret_file, path, ret_header);
+    if (is_known && stat(path, &after) == 0 &&
+        memcmp(&before.st_atim, &after.st_atim, sizeof(after.st_atim)) != 0) {
+        const struct timespec times[2] = {before.st_atim, {.tv_nsec = UTIME_OMIT}};
+        (void)utimensat(AT_FDCWD, path, times, 0); /* only its owner may */
+    }
+    return error;
+}
+
+enum error kept_facts_read(const char *path, struct kept_facts *ret_facts)
 {
     struct source_file file;
     struct rows_header header;
-    char *source = NULL;
-    if (rows_file_open(&file, path, &header))
-        return strdup("");
-    source = strdup(header.source ? header.source : "");
+    enum error error = look_into(path, &file, &header);
+    if (error)
+        return error;
+    struct kept_facts facts = {.rows = (int64_t)header.head.rows,
+                               .features = (size_t)header.head.features};
+    memcpy(facts.key.bytes, header.head.key, sizeof(facts.key.bytes));
+    if (!rows_header_has(&header, ROWS_KEPT))
+        error = error_set(ERROR_INPUT, "%s is a row file, but no row cache", path);
+    else if (!(facts.source = strdup(header.source)))
+        error = error_set_memory(strlen(header.source), "a store's URI");
     rows_header_release(&header);
     source_file_close(&file);
-    return source;
+    if (!error)
+        *ret_facts = facts;
+    return error;
+}
+
+void kept_facts_release(struct kept_facts *facts)
+{
+    free(facts->source);
+    facts->source = NULL;
 }

@@ -25,8 +25,17 @@ void kept_rows_close(struct kept_rows *kept);
 /* The file, if it still has its name, so that nobody opens it any more. */
 void kept_rows_remove(const struct kept_rows *kept);
 
-/* The URI of what the rows of a cache are from, "" where it cannot be read; free() it. NULL: no
- * memory. */
-char *kept_rows_source(const char *path);
+/* What the header of a cache says. */
+struct kept_facts {
+    char *source; /* owned; the URI of the store that its rows are from; several are one line */
+    int64_t rows;
+    size_t features;
+    struct cache_key key;
+};
+
+/* ERROR_INPUT: it is damaged, or no cache. */
+enum error kept_facts_read(const char *path, struct kept_facts *ret_facts) MUST_CHECK;
+/* Legal when it was zeroed. */
+void kept_facts_release(struct kept_facts *facts);
 
 #endif

@@ -9,12 +9,15 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "loader/cache/cache_builder.h"
+#include "loader/store/feature_recipe.h"
 #include "loader/store/row_slots.h"
 
 struct kept_store {
     struct store store; /* first */
     struct cache_place place;
-    enum error (*open)(const char *uri, uint64_t cache_bytes, struct store **ret_store);
+    enum error (*open)(const char *uri, uint64_t cache_bytes, struct feature_recipe *recipe,
+                       struct store **ret_store);
+    struct feature_recipe *recipe; /* for it; kept; NULL: none */
     struct kept_rows *found;       /* owned; when it was opened; NULL: none */
     struct cache_builder *builder; /* owned; NULL: none */
     pthread_mutex_t lock;          /* for the next one, while it is being opened */
@@ -72,7 +75,8 @@ static enum error check_inner(const struct kept_store *store, const struct store
     if (error)
         return error;
     if (cache_key_equal(&key, &store->place.key) && now->rows == then->rows &&
-        now->features == then->features && now->element == then->element &&
+        now->features == then->features && now->lengths == then->lengths &&
+        now->elements == then->elements && now->element == then->element &&
         now->label_kind == then->label_kind &&
         same_texts(now->label_texts, now->label_text_count, then->label_texts,
                    then->label_text_count))
@@ -83,7 +87,7 @@ static enum error check_inner(const struct kept_store *store, const struct store
 static enum error open_inner(struct kept_store *store)
 {
     struct store *inner = NULL;
-    enum error error = store->open(store->place.source.uri, 0, &inner);
+    enum error error = store->open(store->place.source.uri, 0, store->recipe, &inner);
     if (!error)
         error = check_inner(store, inner);
     if (error) {
@@ -150,7 +154,8 @@ static enum error kept_reader_fetch(struct reader *base, const int64_t *ids, siz
     if (kept) {
         error = reader->kept ? OK : reader_open(kept->store, &reader->kept);
         if (!error)
-            error = reader_fetch(reader->kept, ids, count, features, stride_bytes, labels, status);
+            error = reader_fetch_as(reader->kept, base, 0, ids, count, features, stride_bytes,
+                                    labels, status);
         if (is_damage(error))
             retire(store, kept);
     }
@@ -158,7 +163,28 @@ static enum error kept_reader_fetch(struct reader *base, const int64_t *ids, siz
         return error;
     error = reader_of_inner(reader);
     return error ? error
-                 : reader_fetch(reader->inner, ids, count, features, stride_bytes, labels, status);
+                 : reader_fetch_as(reader->inner, base, 0, ids, count, features, stride_bytes,
+                                   labels, status);
+}
+
+/* By the cache, which has them in memory, if it can be opened. */
+static enum error kept_reader_measure(struct reader *base, const int64_t *ids, size_t count,
+                                      int64_t *lengths)
+{
+    struct kept_reader *reader = (struct kept_reader *)base;
+    struct kept_rows *kept = kept_of((struct kept_store *)base->store);
+    enum error error = ERROR_NOT_FOUND;
+    if (kept)
+        error = reader->kept ? OK : reader_open(kept->store, &reader->kept);
+    if (!error)
+        return reader_lengths(reader->kept, ids, count, lengths);
+    error = reader_of_inner(reader);
+    return error ? error : reader_lengths(reader->inner, ids, count, lengths);
+}
+
+static bool kept_reader_knows_lengths(const struct reader *base)
+{
+    return kept_of((const struct kept_store *)base->store) != NULL;
 }
 
 /* ---- all rows ----------------------------------------------------------- */
@@ -167,7 +193,7 @@ static enum error kept_reader_fetch(struct reader *base, const int64_t *ids, siz
 struct passing {
     store_sink *sink;
     void *context;
-    size_t row_bytes;
+    const struct store_info *info;
     size_t done, skip; /* rows: handed out; left out of what comes */
     bool has_failed;   /* the sink, which is no damage */
 };
@@ -178,8 +204,11 @@ static void skip_codes(struct store_codes *codes, size_t rows)
         codes->codes += rows;
 }
 
-static void skip_rows(struct store_block *block, size_t rows, size_t row_bytes)
+static void skip_rows(struct store_block *block, size_t rows, const struct store_info *info)
 {
+    size_t bytes = 0;
+    for (size_t i = 0; i < rows; i++)
+        bytes += store_block_row_bytes(block, i, info);
     block->rows -= rows;
     block->first_row += (int64_t)rows;
     block->ids += rows;
@@ -190,7 +219,8 @@ static void skip_rows(struct store_block *block, size_t rows, size_t row_bytes)
     skip_codes(&block->group_codes, rows);
     block->label_values = block->label_values ? block->label_values + rows : NULL;
     if (block->features)
-        block->features = (const uint8_t *)block->features + rows * row_bytes;
+        block->features = (const uint8_t *)block->features + bytes;
+    block->lengths = block->lengths ? block->lengths + rows : NULL;
     block->status = block->status ? block->status + rows : NULL;
 }
 
@@ -202,7 +232,7 @@ static enum error pass(void *context, const struct store_block *given)
     passing->skip -= skip;
     if (skip == block.rows)
         return OK;
-    skip_rows(&block, skip, passing->row_bytes);
+    skip_rows(&block, skip, passing->info);
     enum error error = passing->sink(passing->context, &block);
     passing->has_failed = error != OK;
     passing->done += block.rows;
@@ -215,9 +245,7 @@ static enum error kept_store_scan(struct store *base, enum scan_columns columns,
 {
     struct kept_store *store = (struct kept_store *)base;
     struct store *inner = NULL;
-    struct passing passing = {.sink = sink,
-                              .context = context,
-                              .row_bytes = base->info.features * element_bytes(base->info.element)};
+    struct passing passing = {.sink = sink, .context = context, .info = &base->info};
     enum error error = store->builder ? cache_builder_wait(store->builder) : OK;
     struct kept_rows *kept = error ? NULL : kept_of(store);
     if (kept) {
@@ -261,6 +289,7 @@ static void kept_store_close(struct store *base)
     free(store->place.lock);
     cache_folder_release(&store->place.folder);
     cache_source_release(&store->place.source);
+    feature_recipe_free(store->recipe);
     pthread_mutex_destroy(&store->lock);
     free(store);
 }
@@ -273,6 +302,8 @@ static const struct store_ops kept_store_ops = {
     .reader_open = kept_reader_open,
     .reader_close = kept_reader_close,
     .fetch = kept_reader_fetch,
+    .measure = kept_reader_measure,
+    .knows_lengths = kept_reader_knows_lengths,
     .locate = kept_store_locate,
 };
 
@@ -334,7 +365,8 @@ static enum error open_uncached(struct kept_store *store, const struct kept_stor
     struct store *inner = NULL;
     struct error_report why;
     error_report_take(cause, &why);
-    enum error error = options->open(store->place.source.uri, options->cache_bytes, &inner);
+    enum error error =
+        options->open(store->place.source.uri, options->cache_bytes, options->recipe, &inner);
     if (error)
         return error;
     if (cause == ERROR_NOT_FOUND && is_worth_it(inner))
@@ -366,6 +398,8 @@ enum error kept_store_open(struct cache_source *source, const struct kept_store_
     pthread_mutex_init(&store->lock, NULL);
     store->store.ops = &kept_store_ops;
     store->open = options->open;
+    store->recipe = options->recipe;
+    feature_recipe_keep(store->recipe);
     store->place.source = *source;
     enum error error = find_place(&store->place, options);
     if (error == ERROR_NOT_FOUND) /* the folder, not the cache */

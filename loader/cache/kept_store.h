@@ -14,11 +14,13 @@
 #include "loader/store/store.h"
 
 struct kept_store_options {
-    const char *folder;   /* made if it is not there */
-    uint64_t limit_bytes; /* cache_folder.h */
-    uint64_t cache_bytes; /* for `open` */
+    const char *folder;            /* made if it is not there */
+    uint64_t limit_bytes;          /* cache_folder.h */
+    uint64_t cache_bytes;          /* for `open`, */
+    struct feature_recipe *recipe; /* and so is this, which is kept; part of the source; or NULL */
     /* Opens the store itself, by the source's URI; perhaps much later. */
-    enum error (*open)(const char *uri, uint64_t cache_bytes, struct store **ret_store) MUST_CHECK;
+    enum error (*open)(const char *uri, uint64_t cache_bytes, struct feature_recipe *recipe,
+                       struct store **ret_store) MUST_CHECK;
 };
 
 /* Takes the source over, also when it fails. Errors are those of `open`. */

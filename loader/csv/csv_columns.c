@@ -169,6 +169,8 @@ static enum error make_roles(struct csv_columns *columns, const struct column_ch
     enum error error = column_roles_assign(&names, choice, columns->header, columns->roles);
     if (error && !columns->header)
         return error_prefix(error, "without a header, columns are numbered from 0: ");
+    if (!error)
+        error = cell_plan_init(&columns->plan, choice->recipe, &names, columns->roles);
     for (size_t i = 0; i < columns->count && !error; i++) {
         if (columns->roles[i] > COLUMN_IGNORED)
             columns->column_of[columns->roles[i]] = (ptrdiff_t)i;
@@ -176,37 +178,74 @@ static enum error make_roles(struct csv_columns *columns, const struct column_ch
     return error;
 }
 
+/* Those of rows that differ in length have no names, and nothing is made of them. */
+static enum error check_choice(const struct column_choice *choice)
+{
+    if (!row_limit_varies(&choice->limit))
+        return OK;
+    if (choice->names[COLUMN_FEATURE])
+        return error_set(ERROR_USAGE, "features= beside longest=: of rows that differ in length "
+                                      "every field that is no key is a feature");
+    if (choice->recipe)
+        return error_set(ERROR_USAGE, "missing= or onehot= beside longest=: of rows that differ in "
+                                      "length features are numbers as they stand");
+    return OK;
+}
+
+/* Of the columns, or of what a recipe makes of them. */
+static void name_features(struct csv_columns *columns)
+{
+    const struct cell_plan *plan = &columns->plan;
+    size_t features = 0;
+    bool made = plan->recipe && !cell_plan_learns(plan);
+    for (size_t i = 0; i < columns->count && !made; i++) {
+        if (columns->roles[i] == COLUMN_FEATURE)
+            columns->feature_names[features++] = columns->names[i];
+    }
+    for (size_t i = 0; i < columns->features && made; i++)
+        columns->feature_names[i] = plan->recipe->names[i];
+}
+
 static enum error make_runs(struct csv_columns *columns)
 {
     size_t features = 0;
+    bool opens =
+        row_limit_varies(&columns->limit) && columns->roles[columns->count - 1] != COLUMN_FEATURE;
     for (size_t i = 0; i < columns->count; i++) {
         features += columns->roles[i] == COLUMN_FEATURE;
         columns->run_count += i == 0 || columns->roles[i] != columns->roles[i - 1];
     }
-    columns->features = features;
-    columns->runs = array_new(columns->run_count, sizeof(*columns->runs), "CSV columns");
-    columns->feature_names = array_new(features, sizeof(char *), "feature names");
+    columns->features = columns->plan.recipe ? cell_plan_features(&columns->plan) : features;
+    columns->runs = array_new(columns->run_count + opens, sizeof(*columns->runs), "CSV columns");
+    columns->feature_names = array_new(columns->features, sizeof(char *), "feature names");
     if (!columns->runs || !columns->feature_names)
         return ERROR_MEMORY;
     struct column_run *run = columns->runs - 1;
-    features = 0;
     for (size_t i = 0; i < columns->count; i++) {
         if (i == 0 || columns->roles[i] != columns->roles[i - 1])
             *++run = (struct column_run){.role = columns->roles[i], .first = i};
         run->count++;
-        if (run->role == COLUMN_FEATURE)
-            columns->feature_names[features++] = columns->names[i];
+        if (columns->roles[i] > COLUMN_IGNORED)
+            columns->keys_end = i + 1;
     }
+    if (opens)
+        columns->runs[columns->run_count++] =
+            (struct column_run){.role = COLUMN_FEATURE, .first = columns->count};
+    name_features(columns);
     return OK;
 }
 
 enum error csv_columns_init(struct csv_columns *columns, const struct csv_splitter *first,
                             enum csv_header header, const struct column_choice *choice)
 {
-    *columns = (struct csv_columns){.header = header != CSV_HEADER_NO, .count = first->count};
+    *columns = (struct csv_columns){
+        .header = header != CSV_HEADER_NO, .count = first->count, .limit = choice->limit};
     for (size_t role = 0; role < COLUMN_ROLES; role++)
         columns->column_of[role] = -1;
-    enum error error = ERROR_MEMORY;
+    enum error error = check_choice(choice);
+    if (error)
+        return error;
+    error = ERROR_MEMORY;
     columns->names = array_new(columns->count, sizeof(*columns->names), "column names");
     columns->roles = array_new(columns->count, sizeof(*columns->roles), "CSV columns");
     if (columns->names && columns->roles)
@@ -233,5 +272,6 @@ void csv_columns_release(struct csv_columns *columns)
     free(columns->roles);
     free(columns->runs);
     free(columns->feature_names);
+    cell_plan_release(&columns->plan);
     *columns = (struct csv_columns){.count = 0};
 }

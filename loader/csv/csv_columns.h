@@ -12,7 +12,9 @@
 
 #include "common/error.h"
 #include "loader/csv/csv_split.h"
+#include "loader/store/cell_plan.h"
 #include "loader/store/column_role.h"
+#include "loader/store/row_limit.h"
 
 /* Neighbouring columns of one role. */
 struct column_run {
@@ -28,17 +30,30 @@ struct csv_columns {
     struct column_run *runs; /* owned; [run_count] */
     size_t run_count;
     const char **feature_names; /* owned list of borrowed names; [features] */
-    size_t features;
+    size_t features;            /* of a row, but where rows differ in length */
+    /* Where they do, every field that is no key is a feature, however many there are, and empty
+     * ones at the end of a row are none. The last run is one of features then, perhaps of none. */
+    struct row_limit limit;
+    size_t keys_end;       /* fields that every row has: behind the last key */
+    struct cell_plan plan; /* of columns of features; its recipe makes other features of them */
     ptrdiff_t column_of[COLUMN_ROLES]; /* id, label, weight, group; -1: none */
     size_t unnamed; /* features that the header leaves without a name: their number is it */
     size_t first_unnamed;
 };
 
+/* Fields that every row has at least; 1 or more. */
+static inline size_t csv_columns_least(const struct csv_columns *columns)
+{
+    size_t least = row_limit_varies(&columns->limit) ? columns->keys_end : columns->count;
+    return least > 0 ? least : 1;
+}
+
 /* What the URI says of the header line. */
 enum csv_header { CSV_HEADER_ASSUMED, CSV_HEADER_YES, CSV_HEADER_NO };
 
 /* From the fields of the first record. ERROR_INPUT: the header has a doubled name, or is
- * not UTF-8, or is only assumed and looks like a row; ERROR_USAGE: as column_roles_assign().
+ * not UTF-8, or is only assumed and looks like a row; ERROR_USAGE: as column_roles_assign(); and
+ * as cell_plan_init().
  * Messages do not name the file. */
 enum error csv_columns_init(struct csv_columns *columns, const struct csv_splitter *first,
                             enum csv_header header, const struct column_choice *choice) MUST_CHECK;

@@ -54,7 +54,7 @@ static enum error reserve(struct csv_keys *keys, const struct csv_columns *colum
 static size_t most_rows(const struct csv_columns *columns, const struct csv_block *block)
 {
     size_t lines = (size_t)block->lines + 1;
-    size_t rows = block->length / columns->count + 1;
+    size_t rows = block->length / csv_columns_least(columns) + 1;
     return lines < rows ? lines : rows;
 }
 
@@ -191,6 +191,8 @@ struct quick {
 static const char *quick_skip(const struct quick *quick, const char *at, size_t count, bool is_last)
 {
     const char *line_end = is_last ? memchr(at, '\n', (size_t)(quick->end - at)) : NULL;
+    if (is_last && row_limit_varies(&quick->columns->limit))
+        return line_end;
     if (is_last)
         return csv_count_bytes(at, (size_t)(line_end - at), quick->delimiter) == count - 1
                    ? line_end

@@ -5,6 +5,7 @@
  */
 #include "loader/csv/csv_row.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +13,17 @@
 #include "common/text.h"
 #include "loader/csv/csv_bytes.h"
 #include "loader/csv/csv_floats.h"
+#include "loader/store/cell_plan.h"
 #include "loader/store/feature.h"
+#include "loader/store/feature_recipe.h"
 
 enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,
                             char delimiter)
 {
     decoder->columns = columns;
+    decoder->learner = NULL;
+    decoder->most = columns->limit.longest;
+    decoder->bytes_capacity = columns->features;
     decoder->bytes = array_new(columns->features, 1, "a row of CSV");
     if (!decoder->bytes)
         return ERROR_MEMORY;
@@ -110,6 +116,7 @@ struct quick {
     const struct csv_decoder *decoder;
     const char *end;      /* behind the record's LF: of the block if it is plain */
     bool plain;           /* there is no quote */
+    size_t fields;        /* of the record */
     enum element element; /* of the features */
     uint8_t *features;    /* where the next one goes; NULL: they are passed over */
     struct store_row *row;
@@ -205,7 +212,7 @@ static const char *quick_features(struct quick *quick, const char *at, size_t co
 static const char *quick_run(struct quick *quick, const struct column_run *run, const char *at)
 {
     char delimiter = quick->decoder->splitter.delimiter;
-    bool is_last = run->first + run->count == quick->decoder->columns->count;
+    bool is_last = run->first + run->count == quick->fields;
     if (run->role == COLUMN_FEATURE && quick->features)
         return quick_features(quick, at, run->count, is_last);
     if (run->role == COLUMN_FEATURE || run->role == COLUMN_IGNORED)
@@ -217,23 +224,66 @@ static const char *quick_run(struct quick *quick, const struct column_run *run, 
     return is_last ? at : *at == delimiter ? at + 1 : NULL;
 }
 
+/* Room for the integers of a row of any length; without it the slow path has none the less. */
+static bool has_room(struct csv_decoder *decoder, size_t length)
+{
+    return length <= decoder->most &&
+           (length <= decoder->bytes_capacity ||
+            !array_grow((void **)&decoder->bytes, &decoder->bytes_capacity, length, 1,
+                        "a row of CSV"));
+}
+
+/* The features behind all keys, of a row that has as many as it has. *ret_run is set to them;
+ * false: the slow path knows what to do. */
+static bool quick_open_run(struct csv_decoder *decoder, struct quick *quick, const char *record,
+                           struct column_run *ret_run)
+{
+    const struct csv_columns *columns = decoder->columns;
+    const struct column_run *last = &columns->runs[columns->run_count - 1];
+    const char *line_end = memchr(record, '\n', (size_t)(quick->end - record));
+    if (!quick->plain)
+        return false;
+    quick->fields =
+        csv_count_bytes(record, (size_t)(line_end - record), decoder->splitter.delimiter) + 1;
+    if (quick->fields < last->first || quick->fields == 0)
+        return false;
+    *ret_run = (struct column_run){
+        .role = COLUMN_FEATURE, .first = last->first, .count = quick->fields - last->first};
+    quick->row->length = ret_run->count;
+    for (size_t i = 0; i + 1 < columns->run_count; i++)
+        quick->row->length += columns->runs[i].role == COLUMN_FEATURE ? columns->runs[i].count : 0;
+    return !quick->features || has_room(decoder, quick->row->length);
+}
+
 /* A record whose LF lies in front of `end`: returns what follows it, or NULL. A blank record may
  * pass for one of empty fields. */
-static const char *decode_quickly(const struct csv_decoder *decoder, const char *record,
-                                  const char *end, bool plain, enum element element, void *features,
+static const char *decode_quickly(struct csv_decoder *decoder, const char *record, const char *end,
+                                  bool plain, enum element element, void *features,
                                   struct store_row *row)
 {
     const struct csv_columns *columns = decoder->columns;
     struct quick quick = {.decoder = decoder,
                           .end = end,
                           .plain = plain,
+                          .fields = columns->count,
                           .element = element,
                           .features = features,
                           .row = row};
+    struct column_run open;
+    size_t runs = columns->run_count;
     const char *at = record;
+    if (features && columns->plan.recipe)
+        return NULL; /* texts and missing values are the slow path's */
     *row = store_row_fresh;
-    for (size_t i = 0; i < columns->run_count && at; i++)
+    if (row_limit_varies(&columns->limit)) {
+        if (!quick_open_run(decoder, &quick, record, &open))
+            return NULL;
+        runs--;
+    }
+    for (size_t i = 0; i < runs && at; i++)
         at = quick_run(&quick, &columns->runs[i], at);
+    if (at && runs < columns->run_count && open.count > 0)
+        at = quick_run(&quick, &open, at);
     return at ? quick_line_end(at) : NULL;
 }
 
@@ -279,22 +329,33 @@ static const char *way_out(enum column_role role, const struct text *field)
         return "";
     if (has_thousands(field))
         return " (thousands are written without commas, and a decimal comma must be a point)";
-    return has_decimal_comma(field)
-               ? " (a decimal comma must be a point)"
-               : " (features=A,B,C in the URI names the columns to take as features)";
+    return has_decimal_comma(field) ? " (a decimal comma must be a point)"
+                                    : feature_way_out(field->data, field->length);
 }
 
-static enum error refuse_field(const struct csv_decoder *decoder, size_t column, const char *wanted)
+static enum error refuse_for(const struct csv_decoder *decoder, size_t column, const char *wanted,
+                             const char *advice)
 {
     char name[COLUMN_TEXT_BYTES];
     char shown[TEXT_QUOTE_BYTES];
     const struct text *field = &decoder->splitter.fields[column];
-    csv_column_text(decoder->columns, column, name);
+    if (column < decoder->columns->count)
+        csv_column_text(decoder->columns, column, name);
+    else
+        snprintf(name, sizeof(name), "field %zu", column + 1);
     if (field->length == 0)
-        return error_set(ERROR_INPUT, "%s is empty; %s belongs there", name, wanted);
+        return error_set(ERROR_INPUT, "%s is empty; %s belongs there%s", name, wanted, advice);
     return error_set(ERROR_INPUT, "%s is %s; %s belongs there%s", name,
-                     text_quote(shown, sizeof(shown), field->data, field->length), wanted,
-                     way_out(decoder->columns->roles[column], field));
+                     text_quote(shown, sizeof(shown), field->data, field->length), wanted, advice);
+}
+
+static enum error refuse_field(const struct csv_decoder *decoder, size_t column, const char *wanted)
+{
+    const struct csv_columns *columns = decoder->columns;
+    bool has_way = !row_limit_varies(&columns->limit); /* no parameter changes such features */
+    return refuse_for(decoder, column, wanted,
+                      has_way ? way_out(columns->roles[column], &decoder->splitter.fields[column])
+                              : "");
 }
 
 static enum error check_count(const struct csv_decoder *decoder)
@@ -303,9 +364,28 @@ static enum error check_count(const struct csv_decoder *decoder)
     size_t wanted = decoder->columns->count;
     if (count == wanted)
         return OK;
-    return error_set(ERROR_INPUT, "the row has %zu %s, the %s has %zu", count,
+    return error_set(ERROR_INPUT, "the row has %zu %s, the %s has %zu" ROW_LIMIT_HINT, count,
                      text_plural(count, "field", "fields"),
                      decoder->columns->header ? "header" : "first row", wanted);
+}
+
+/* Of rows that differ in length: empty fields at the end are none. *ret_length: features. */
+static enum error measure(struct csv_decoder *decoder, size_t *ret_length)
+{
+    struct csv_splitter *splitter = &decoder->splitter;
+    const struct csv_columns *columns = decoder->columns;
+    char name[COLUMN_TEXT_BYTES];
+    size_t keys = 0;
+    if (splitter->count < columns->keys_end)
+        return error_set(ERROR_INPUT, "the row has %zu %s and ends before %s", splitter->count,
+                         text_plural((int64_t)splitter->count, "field", "fields"),
+                         csv_column_text(columns, columns->keys_end - 1, name));
+    while (splitter->count > columns->keys_end && splitter->fields[splitter->count - 1].length == 0)
+        splitter->count--;
+    for (size_t role = 0; role < COLUMN_ROLES; role++)
+        keys += columns->column_of[role] >= 0;
+    *ret_length = splitter->count - keys;
+    return OK;
 }
 
 static enum error take_key(const struct csv_decoder *decoder, size_t column, enum column_role role,
@@ -341,11 +421,54 @@ static void take_feature(const struct csv_decoder *decoder, size_t column, enum 
     refuse_field(decoder, column, feature_wanted(text_is_real(field->data, field->length)));
 }
 
+/* The same with a plan. */
+static void take_cell(const struct csv_decoder *decoder, size_t column,
+                      const struct cell_row *cells, size_t feature, struct store_row *row)
+{
+    const struct text *field = &decoder->splitter.fields[column];
+    char wanted[CELL_WANTED_BYTES];
+    if (row->status != ROW_OK || cell_row_text(cells, feature, field->data, field->length, wanted))
+        return;
+    row->status = ROW_BAD;
+    if (field->length > 0 && cell_row_wants_text(cells, feature))
+        refuse_for(decoder, column, wanted, "");
+    else
+        refuse_field(decoder, column, wanted);
+}
+
+static enum error decode_varying(struct csv_decoder *decoder, char *record, size_t length,
+                                 enum element element, void *features, struct store_row *row)
+{
+    const struct csv_columns *columns = decoder->columns;
+    size_t feature = 0;
+    enum error error = csv_splitter_reserve(
+        &decoder->splitter, csv_count_bytes(record, length, decoder->splitter.delimiter) + 1);
+    if (!error)
+        error = csv_split(&decoder->splitter, record, length);
+    if (!error)
+        error = measure(decoder, &row->length);
+    if (!error && features && row->length > decoder->most)
+        error = row_limit_refuse(&columns->limit, row->length);
+    for (size_t i = 0; i < decoder->splitter.count && !error; i++) {
+        enum column_role role = i < columns->count ? columns->roles[i] : COLUMN_FEATURE;
+        if (role != COLUMN_FEATURE)
+            error = take_key(decoder, i, role, row);
+        else if (features)
+            take_feature(decoder, i, element, features, feature++, row);
+    }
+    return error;
+}
+
 static enum error decode_slowly(struct csv_decoder *decoder, char *record, size_t length,
                                 enum element element, void *features, struct store_row *row)
 {
     const struct csv_columns *columns = decoder->columns;
+    const struct cell_row cells = {&columns->plan, decoder->learner, features};
+    bool planned = features && columns->plan.recipe;
     size_t feature = 0;
+    if (planned)
+        cell_row_begin(&cells);
+    row->is_u8 = !planned;
     enum error error = csv_split(&decoder->splitter, record, length);
     if (!error)
         error = check_count(decoder);
@@ -354,6 +477,8 @@ static enum error decode_slowly(struct csv_decoder *decoder, char *record, size_
             continue;
         if (columns->roles[i] != COLUMN_FEATURE)
             error = take_key(decoder, i, columns->roles[i], row);
+        else if (planned)
+            take_cell(decoder, i, &cells, feature++, row);
         else if (features)
             take_feature(decoder, i, element, features, feature++, row);
     }
@@ -368,7 +493,9 @@ enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t leng
     if (decode_quickly(decoder, record, record + length, plain, element, features, ret_row))
         return OK;
     *ret_row = store_row_fresh;
-    return decode_slowly(decoder, record, length, element, features, ret_row);
+    return row_limit_varies(&decoder->columns->limit)
+               ? decode_varying(decoder, record, length, element, features, ret_row)
+               : decode_slowly(decoder, record, length, element, features, ret_row);
 }
 
 static bool may_be_blank(const char *record)

@@ -29,6 +29,10 @@ struct csv_decoder {
     const struct csv_columns *columns; /* borrowed */
     struct csv_splitter splitter;
     uint8_t *bytes; /* owned; [F]: integers that the quick path makes floats of */
+    size_t bytes_capacity;
+    size_t most;                    /* features of a row, where rows differ in length: the URI's, or
+                                     * set by who has room for fewer; longer ones are refused */
+    struct recipe_learner *learner; /* borrowed; what learns from the columns' plan; else NULL */
 };
 
 enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,
@@ -37,7 +41,9 @@ void csv_decoder_release(struct csv_decoder *decoder);
 
 /* `record` (with LF, CSV_PADDING_BYTES behind it) may be overwritten. `plain`: it is known to hold
  * no quote. `features` NULL: keys only; else [F] of `element`: for ELEMENT_U8 a row that is not
- * is_u8 leaves them undefined. A ROW_BAD row leaves them undefined too. */
+ * is_u8 leaves them undefined. A ROW_BAD row leaves them undefined too. Of columns with a plan they
+ * are floats, whatever `element` is. Where rows differ in length, they are row->length, of at most
+ * decoder->most, and of no more than half of the record's bytes and one. */
 enum error csv_decode_row(struct csv_decoder *decoder, char *record, size_t length, bool plain,
                           enum element element, void *features,
                           struct store_row *ret_row) MUST_CHECK;

@@ -48,6 +48,12 @@ void csv_splitter_release(struct csv_splitter *splitter)
     splitter->parser_ready = false;
 }
 
+enum error csv_splitter_reserve(struct csv_splitter *splitter, size_t capacity)
+{
+    return array_grow((void **)&splitter->fields, &splitter->capacity, capacity,
+                      sizeof(*splitter->fields), "the fields of a CSV row");
+}
+
 static void add_field(struct csv_splitter *splitter, const char *text, size_t length)
 {
     if (splitter->count < splitter->capacity)

@@ -49,6 +49,8 @@ struct csv_splitter {
 enum error csv_splitter_init(struct csv_splitter *splitter, char delimiter,
                              size_t capacity) MUST_CHECK;
 void csv_splitter_release(struct csv_splitter *splitter);
+/* Keeps so many fields at least, from the next split on. */
+enum error csv_splitter_reserve(struct csv_splitter *splitter, size_t capacity) MUST_CHECK;
 
 /* One record into splitter->fields; ERROR_INPUT says what is wrong, without file and line. Fields
  * point into the record, which may be overwritten with unquoted text. */

@@ -39,6 +39,10 @@ static enum error read_uri(struct csv_store *store, struct uri *uri,
     if (!error)
         error = read_delimiter(uri, &store->delimiter, &store->delimiter_told);
     column_choice_read(ret_choice, uri);
+    if (!error)
+        error = row_limit_read(&ret_choice->limit, uri);
+    if (row_limit_varies(&ret_choice->limit))
+        ret_choice->only_count = 0; /* features have no names to be chosen by */
     store->label_told = ret_choice->names[COLUMN_LABEL] != NULL;
     if (!error)
         error = uri_query_finish(&uri->query);
@@ -152,23 +156,31 @@ static bool has_label_choice(const struct csv_store *store)
 static void describe(struct csv_store *store)
 {
     struct store_info *info = &store->store.info;
-    info->features = store->keys_only ? 0 : store->columns.features;
+    bool varies = row_limit_varies(&store->columns.limit);
+    if (store->keys_only)
+        info->features = 0;
+    else if (!varies)
+        info->features = store->columns.features;
+    info->lengths = store->columns.limit.lengths;
     info->label_kind = store->labels.kind;
     info->id_column = name_of(store, COLUMN_ID);
     info->label_column = name_of(store, COLUMN_LABEL);
     info->weight_column = name_of(store, COLUMN_WEIGHT);
     info->group_column = name_of(store, COLUMN_GROUP);
-    info->feature_names = store->columns.feature_names;
-    info->column_names = (const char *const *)store->columns.names;
-    info->column_count = store->columns.count;
+    if (!varies) {
+        info->feature_names = store->columns.feature_names;
+        info->column_names = (const char *const *)store->columns.names;
+        info->column_count = store->columns.count;
+    }
     if (has_label_choice(store)) {
-        info->label_choices = info->column_names;
-        info->label_choice_count = info->column_count;
+        info->label_choices = (const char *const *)store->columns.names;
+        info->label_choice_count = store->columns.count;
     }
     info->bytes = store->source.text.identity.size_bytes;
     info->label_texts = store->labels.texts;
     info->label_text_count = store->labels.count;
     info->first_bad_row = store->first_bad_row;
+    info->recipe = store->columns.plan.recipe;
 }
 
 static void csv_store_close(struct store *base)
@@ -178,6 +190,7 @@ static void csv_store_close(struct store *base)
     id_index_release(&store->ids);
     label_dictionary_release(&store->labels);
     free(store->offsets);
+    free(store->lengths);
     free(store->marks);
     free(store->first_bad_row);
     csv_fill_release(&store->fill);
@@ -204,8 +217,11 @@ static enum error open_file(struct uri *uri, bool keys_only, uint64_t cache_byte
         error = csv_source_init(&store->source, store->path);
     if (!error)
         error = read_first(store, header, &choice);
+    if (!error && store->columns.plan.recipe)
+        store->fill.element = ELEMENT_F32;
     if (!error)
-        error = csv_store_inspect(store);
+        error = cell_plan_learns(&store->columns.plan) ? csv_store_learn(store)
+                                                       : csv_store_inspect(store);
     if (error) {
         csv_store_close(&store->store);
         return error;
@@ -251,6 +267,7 @@ static enum error csv_store_locate(struct store *base, int64_t row, char out[STO
 const struct store_ops store_csv_ops = {
     .scheme = "csv",
     .endings = ".csv|.tsv|.csv.gz|.tsv.gz|.csv.zst|.tsv.zst",
+    .takes_recipe = true,
     .open = csv_store_open,
     .open_cached = csv_store_open_cached,
     .take_rows = csv_store_take_rows,
@@ -260,4 +277,5 @@ const struct store_ops store_csv_ops = {
     .reader_close = csv_reader_close,
     .fetch = csv_reader_fetch,
     .locate = csv_store_locate,
+    .measure = csv_reader_measure,
 };

@@ -31,6 +31,9 @@ struct csv_store {
     struct csv_columns columns;
     uint64_t *offsets; /* owned; [rows + 1]: where each row begins, and the file's end */
     size_t offsets_capacity;
+    uint32_t
+        *lengths; /* owned; [rows]: features of each row, where they differ in that; else NULL */
+    size_t lengths_capacity;
     struct id_index ids;
     struct label_dictionary labels;
     struct csv_mark *marks; /* owned; [mark_count] */
@@ -40,6 +43,9 @@ struct csv_store {
     struct csv_fill fill;
 };
 
+/* The pass that learns the plan's recipe, and nothing else. */
+enum error csv_store_learn(struct csv_store *store) MUST_CHECK;
+
 /* The pass that fills offsets, ids, labels, marks and store.info; keys_only: there is none. */
 enum error csv_store_inspect(struct csv_store *store) MUST_CHECK;
 
@@ -48,6 +54,8 @@ enum error csv_store_scan(struct store *store, enum scan_columns columns, store_
 /* With SCAN_CODES. */
 enum error csv_store_scan_keys(struct csv_store *store, store_sink *sink, void *context) MUST_CHECK;
 enum error csv_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+enum error csv_reader_measure(struct reader *reader, const int64_t *ids, size_t count,
+                              int64_t *lengths) MUST_CHECK;
 void csv_reader_close(struct reader *reader);
 enum error csv_reader_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
                             size_t stride_bytes, double *labels,

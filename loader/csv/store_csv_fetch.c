@@ -41,6 +41,8 @@ enum error csv_reader_open(struct store *base, struct reader **ret_reader)
     reader->reader.store = base;
     enum error error = csv_decoder_init(&reader->decoder, &store->columns, store->delimiter);
     if (!error) {
+        if (row_limit_varies(&store->columns.limit))
+            reader->decoder.most = base->info.longest;
         error = text_file_open(&reader->file, &store->source.text);
         if (error)
             csv_decoder_release(&reader->decoder);
@@ -100,6 +102,8 @@ static enum error decode_row(struct fetch *fetch, const struct fetch_place *plac
         error = store_row_check(&row, id, info, &store->labels, "the file", &label);
     if (error == ERROR_INPUT || row.status == ROW_BAD)
         prefix_row(fetch, place->key);
+    if (!error && row_limit_varies(&store->columns.limit))
+        fetch_call_length(&fetch->call, place->index, row.length);
     if (!error)
         fetch_call_set(&fetch->call, place->index, row.status, label);
     return error;
@@ -171,12 +175,20 @@ static enum error fetch_window(struct fetch *fetch, const struct fetch_place *pl
     return error;
 }
 
+enum error csv_reader_measure(struct reader *base, const int64_t *ids, size_t count,
+                              int64_t *lengths)
+{
+    const struct csv_store *store = (const struct csv_store *)base->store;
+    id_index_lengths(&store->ids, store->lengths, ids, count, lengths);
+    return OK;
+}
+
 enum error csv_reader_fetch(struct reader *base, const int64_t *ids, size_t count, void *features,
                             size_t stride_bytes, double *labels, enum row_status *status)
 {
     struct csv_reader *reader = (struct csv_reader *)base;
     struct fetch fetch = {.reader = reader, .store = (const struct csv_store *)base->store};
-    fetch_call_init(&fetch.call, &base->store->info, ids, features, stride_bytes, labels, status);
+    fetch_call_init(&fetch.call, base, ids, features, stride_bytes, labels, status);
     enum error error = text_file_check(&reader->file);
     if (!error)
         error = array_grow((void **)&reader->places, &reader->places_capacity, count,

@@ -14,12 +14,15 @@
 struct facts {
     struct csv_decoder decoder;
     uint8_t *features; /* one row that is not kept, as floats or bytes; NULL: not prepared yet */
-    bool mostly_u8;    /* such rows are read as bytes: the last one was */
+    size_t features_capacity;
+    bool mostly_u8; /* such rows are read as bytes: the last one was */
     struct csv_fill_block share;
     size_t rows;
     uint64_t *offsets;
     size_t offsets_capacity;
-    int64_t *ids; /* NULL without an id column */
+    uint32_t *lengths;                /* NULL unless rows differ in length */
+    size_t lengths_capacity, longest; /* of bad rows, too, whose length is 0 */
+    int64_t *ids;                     /* NULL without an id column */
     size_t ids_capacity;
     bool is_u8;
     struct label_kinds labels;
@@ -44,6 +47,11 @@ struct inspection {
     bool floats, texts; /* the pass ended because rows need another form; workers still read it */
 };
 
+static bool varies(const struct csv_store *store)
+{
+    return row_limit_varies(&store->columns.limit);
+}
+
 static enum error prepare(const struct csv_store *store, struct facts *facts)
 {
     if (facts->features)
@@ -57,14 +65,28 @@ static enum error prepare(const struct csv_store *store, struct facts *facts)
         return error;
     }
     facts->features = features;
+    facts->features_capacity = store->columns.features;
     facts->mostly_u8 = true;
     return OK;
 }
 
-static enum error reserve(const struct csv_store *store, struct facts *facts, size_t rows)
+/* A feature takes two bytes of the text at least, but for a row's last. */
+static enum error reserve_lengths(struct facts *facts, const struct csv_block *block, size_t rows)
 {
+    enum error error = array_grow((void **)&facts->features, &facts->features_capacity,
+                                  block->length / 2 + 1, sizeof(float), "a row of a CSV file");
+    return error ? error
+                 : array_grow((void **)&facts->lengths, &facts->lengths_capacity, rows,
+                              sizeof(*facts->lengths), "the lengths of CSV rows");
+}
+
+static enum error reserve(const struct csv_store *store, struct facts *facts,
+                          const struct csv_block *block)
+{
+    size_t rows = (size_t)block->lines + 1;
     facts->rows = 0;
     facts->is_u8 = true;
+    facts->longest = 0;
     facts->labels = (struct label_kinds){.integers = false};
     facts->bad_rows = 0;
     facts->floats = false;
@@ -74,6 +96,8 @@ static enum error reserve(const struct csv_store *store, struct facts *facts, si
     if (!error && store->columns.column_of[COLUMN_ID] >= 0)
         error = array_grow((void **)&facts->ids, &facts->ids_capacity, rows, sizeof(*facts->ids),
                            "the ids of CSV rows");
+    if (!error && varies(store))
+        error = reserve_lengths(facts, block, rows);
     return error;
 }
 
@@ -106,6 +130,9 @@ static enum error note_row(const struct csv_store *store, struct facts *facts,
         csv_fill_label(&store->fill, slot, row, number);
     if (facts->ids)
         facts->ids[facts->rows] = row->id;
+    facts->longest = row->length > facts->longest ? row->length : facts->longest;
+    if (facts->lengths)
+        facts->lengths[facts->rows] = row->status == ROW_OK ? (uint32_t)row->length : 0;
     facts->is_u8 &= row->is_u8;
     facts->rows++;
     return error;
@@ -134,7 +161,7 @@ static enum error inspect_block(void *context, void *result, struct csv_block *b
     struct csv_cursor cursor = {.at = 0};
     enum error error = prepare(store, facts);
     if (!error)
-        error = reserve(store, facts, (size_t)block->lines + 1);
+        error = reserve(store, facts, block);
     csv_fill_claim(&store->fill, block, &facts->share);
     while (!error && !facts->floats && !facts->has_texts)
         error = inspect_row(store, facts, block, &cursor);
@@ -203,7 +230,20 @@ static enum error grow_index(struct inspection *all, const struct facts *facts)
     if (!error && facts->ids)
         error = array_grow((void **)&all->ids, &all->ids_capacity, rows, sizeof(*all->ids),
                            "the ids of CSV rows");
+    if (!error && facts->lengths)
+        error = array_grow((void **)&store->lengths, &store->lengths_capacity, rows,
+                           sizeof(*store->lengths), "the lengths of CSV rows");
     return error;
+}
+
+static void merge_lengths(struct csv_store *store, const struct facts *facts, size_t rows)
+{
+    struct store_info *info = &store->store.info;
+    for (size_t i = 0; i < facts->rows; i++) {
+        info->elements += facts->lengths[i];
+        store->lengths[rows + i] = facts->lengths[i];
+    }
+    info->longest = facts->longest > info->longest ? facts->longest : info->longest;
 }
 
 static enum error merge_block(void *context, void *result, const struct csv_block *block)
@@ -224,6 +264,8 @@ static enum error merge_block(void *context, void *result, const struct csv_bloc
     if (error)
         return error;
     memcpy(store->offsets + rows, facts->offsets, facts->rows * sizeof(*store->offsets));
+    if (facts->lengths)
+        merge_lengths(store, facts, rows);
     if (facts->ids && facts->rows > 0)
         memcpy(all->ids + rows, facts->ids, facts->rows * sizeof(*all->ids));
     all->rows += (int64_t)facts->rows;
@@ -241,6 +283,7 @@ static void release_facts(void *context, void *result)
         csv_decoder_release(&facts->decoder);
     free(facts->features);
     free(facts->offsets);
+    free(facts->lengths);
     free(facts->ids);
     free(facts->bad);
     free(facts->numbers);
@@ -272,6 +315,8 @@ static enum error finish(struct inspection *all)
     struct store_info *info = &store->store.info;
     int64_t twice[2];
     trim_offsets(store, all->rows);
+    if (varies(store))
+        info->features = row_limit_features(&store->columns.limit, info->longest);
     store->offsets[all->rows] = text_source_length(&store->source.text);
     info->rows = all->rows;
     info->element = all->is_u8 ? ELEMENT_U8 : ELEMENT_F32;
@@ -321,7 +366,7 @@ static enum error inspect_once(struct inspection *all)
                             .context = all};
     uint64_t bytes = text_source_length(&store->source.text) - store->source.begin;
     store->fill.first_line = store->source.begin_line;
-    if (store->cache_bytes > 0)
+    if (store->cache_bytes > 0 && !varies(store))
         csv_fill_start(&store->fill, &store->columns, bytes, store->cache_bytes);
     enum error error = csv_pass_run(&pass, &store->source);
     if (!error)
@@ -342,14 +387,19 @@ static void forget(struct csv_store *store, const struct inspection *all)
     free(store->first_bad_row);
     store->first_bad_row = NULL;
     store->mark_count = 0;
+    store->store.info.longest = 0;
+    store->store.info.elements = 0;
 }
 
 static enum error inspect_all(struct csv_store *store)
 {
+    struct feature_recipe *recipe = store->columns.plan.recipe;
+    int64_t unseen = feature_recipe_unseen(recipe); /* of other files */
     struct inspection all = {.store = store};
     enum error error;
     do {
         forget(store, &all);
+        feature_recipe_forget_unseen(recipe, unseen);
         all = (struct inspection){.store = store, .is_u8 = true};
         error = inspect_once(&all);
     } while (error == ERROR_CANCELLED && (all.floats || all.texts));

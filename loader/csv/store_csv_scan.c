@@ -20,6 +20,9 @@ struct scanned {
     struct text *groups;
     uint8_t *features;
     enum row_status *status;
+    int64_t *lengths; /* where rows differ in length: the same one behind the other, */
+    uint8_t *packed;  /* and their features */
+    size_t packed_bytes, packed_capacity;
 };
 
 struct scan {
@@ -42,8 +45,14 @@ static size_t row_bytes(const struct csv_store *store)
     return store->columns.features * element_bytes(store->store.info.element);
 }
 
+static bool varies(const struct scan *scan)
+{
+    return (scan->columns & SCAN_FEATURES) && row_limit_varies(&scan->store->columns.limit);
+}
+
 static void release_arrays(struct scanned *scanned)
 {
+    free(scanned->lengths);
     free(scanned->ids);
     free(scanned->labels);
     free(scanned->label_values);
@@ -61,35 +70,41 @@ static void release_scanned(void *context, void *result)
     if (scanned->ready)
         csv_decoder_release(&scanned->decoder);
     release_arrays(scanned);
+    free(scanned->packed);
 }
 
 static bool new_arrays(const struct scan *scan, struct scanned *scanned, size_t rows)
 {
     static const char what[] = "the rows of a block of CSV";
     const struct csv_store *store = scan->store;
-    bool features = scan->columns & SCAN_FEATURES;
+    bool features = scan->columns & SCAN_FEATURES, packs = varies(scan);
     scanned->ids = array_new(rows, sizeof(*scanned->ids), what);
     scanned->labels = array_new(rows, sizeof(*scanned->labels), what);
     scanned->label_values = features ? array_new(rows, sizeof(double), what) : NULL;
     scanned->weights = has(store, COLUMN_WEIGHT) ? array_new(rows, sizeof(double), what) : NULL;
     scanned->groups =
         has(store, COLUMN_GROUP) ? array_new(rows, sizeof(*scanned->groups), what) : NULL;
-    scanned->features = features ? array_new(rows, row_bytes(store) + 1, what) : NULL;
+    scanned->features = features && !packs ? array_new(rows, row_bytes(store) + 1, what) : NULL;
+    scanned->lengths = packs ? array_new(rows, sizeof(*scanned->lengths), what) : NULL;
     scanned->status = features ? array_new(rows, sizeof(*scanned->status), what) : NULL;
     return scanned->ids && scanned->labels && (!features || scanned->label_values) &&
            (!has(store, COLUMN_WEIGHT) || scanned->weights) &&
            (!has(store, COLUMN_GROUP) || scanned->groups) &&
-           (!features || (scanned->features && scanned->status));
+           (!features || ((packs || scanned->features) && scanned->status)) &&
+           (!packs || scanned->lengths);
 }
 
 static enum error prepare(const struct scan *scan, struct scanned *scanned, size_t rows)
 {
     enum error error = OK;
     scanned->rows = 0;
+    scanned->packed_bytes = 0;
     if (!scanned->ready)
         error = csv_decoder_init(&scanned->decoder, &scan->store->columns, scan->store->delimiter);
     if (error)
         return error;
+    if (varies(scan))
+        scanned->decoder.most = scan->store->store.info.longest;
     scanned->ready = true;
     if (rows <= scanned->capacity)
         return OK;
@@ -98,7 +113,10 @@ static enum error prepare(const struct scan *scan, struct scanned *scanned, size
     scanned->capacity = there ? rows : 0;
     if (!there) {
         release_arrays(scanned);
-        *scanned = (struct scanned){.decoder = scanned->decoder, .ready = true};
+        *scanned = (struct scanned){.decoder = scanned->decoder,
+                                    .ready = true,
+                                    .packed = scanned->packed,
+                                    .packed_capacity = scanned->packed_capacity};
     }
     return there ? OK : ERROR_MEMORY;
 }
@@ -112,8 +130,13 @@ static enum error keep_features(const struct scan *scan, struct scanned *scanned
     scanned->status[i] = row->status;
     if (row->status == ROW_BAD && !(scan->columns & SCAN_BAD_ROWS))
         return ERROR_INPUT;
-    if (row->status == ROW_BAD)
+    if (scanned->lengths) {
+        size_t length = row->status == ROW_BAD ? 0 : row->length;
+        scanned->lengths[i] = (int64_t)length;
+        scanned->packed_bytes += length * element_bytes(store->store.info.element);
+    } else if (row->status == ROW_BAD) {
         memset(scanned->features + i * bytes, 0, bytes);
+    }
     return store_row_check(row, row->id, &store->store.info, &store->labels, store->path,
                            &scanned->label_values[i]);
 }
@@ -139,8 +162,25 @@ static enum error keep_row(const struct scan *scan, struct scanned *scanned,
 static size_t most_rows(const struct csv_store *store, const struct csv_block *block)
 {
     size_t lines = (size_t)block->lines + 1;
-    size_t rows = block->length / store->columns.count + 1;
+    size_t rows = block->length / csv_columns_least(&store->columns) + 1;
     return lines < rows ? lines : rows;
+}
+
+/* Where rows differ in length: a feature takes two bytes of the text at least, but for the last. */
+static enum error reserve_packed(const struct scan *scan, struct scanned *scanned,
+                                 const struct csv_block *block)
+{
+    size_t bytes = (block->length / 2 + 2) * element_bytes(scan->store->store.info.element);
+    return varies(scan) ? array_grow((void **)&scanned->packed, &scanned->packed_capacity, bytes, 1,
+                                     "the rows of a block of CSV")
+                        : OK;
+}
+
+static uint8_t *next_slot(const struct scan *scan, const struct scanned *scanned)
+{
+    if (scanned->lengths)
+        return scanned->packed + scanned->packed_bytes;
+    return scanned->features ? scanned->features + scanned->rows * row_bytes(scan->store) : NULL;
 }
 
 static enum error scan_block(void *context, void *result, struct csv_block *block)
@@ -150,14 +190,14 @@ static enum error scan_block(void *context, void *result, struct csv_block *bloc
     struct scanned *scanned = result;
     struct csv_cursor cursor = {.at = 0};
     enum error error = prepare(scan, scanned, most_rows(store, block));
+    if (!error)
+        error = reserve_packed(scan, scanned, block);
     if (error)
         return error;
     for (;;) {
         struct store_row row;
-        uint8_t *features =
-            scanned->features ? scanned->features + scanned->rows * row_bytes(store) : NULL;
         error = csv_decode_next(&scanned->decoder, block, &cursor, store->store.info.element,
-                                features, &row);
+                                next_slot(scan, scanned), &row);
         if (!error)
             error = keep_row(scan, scanned, &row);
         if (error)
@@ -196,7 +236,8 @@ static enum error take_block(void *context, void *result, const struct csv_block
                                .weights = scanned->weights,
                                .groups = scanned->groups,
                                .label_values = scanned->label_values,
-                               .features = scanned->features,
+                               .features = scanned->lengths ? scanned->packed : scanned->features,
+                               .lengths = scanned->lengths,
                                .status = scan->columns & SCAN_BAD_ROWS ? scanned->status : NULL};
     scan->rows += (int64_t)scanned->rows;
     return scan->sink(scan->context, &rows);

@@ -211,6 +211,12 @@ enum error device_gather_f32(struct device *device, struct device_queue *queue, 
     return device->ops->gather_f32(queue, to_device, from, mean, deviation);
 }
 
+enum error device_one_hot(struct device *device, struct device_queue *queue, void *to_device,
+                          const uint32_t *codes, size_t rows, size_t classes, bool as_floats)
+{
+    return device->ops->one_hot(queue, to_device, codes, rows, classes, as_floats);
+}
+
 enum error device_queue_wait(struct device *device, struct device_queue *queue)
 {
     return device->ops->queue_wait(queue);

@@ -71,6 +71,8 @@ struct device_ops {
     enum error (*gather_f32)(struct device_queue *queue, float *to_device,
                              const struct device_rows *from, const float *mean,
                              const float *deviation) MUST_CHECK;
+    enum error (*one_hot)(struct device_queue *queue, void *to_device, const uint32_t *codes,
+                          size_t rows, size_t classes, bool as_floats) MUST_CHECK;
     enum error (*memory_left)(struct device *device, uint64_t *ret_bytes) MUST_CHECK;
     enum error (*queue_wait)(struct device_queue *queue) MUST_CHECK;
     enum error (*event_new)(struct device *device, struct device_event **ret_event) MUST_CHECK;
@@ -149,6 +151,11 @@ enum error device_gather_u8(struct device *device, struct device_queue *queue, f
 enum error device_gather_f32(struct device *device, struct device_queue *queue, float *to_device,
                              const struct device_rows *from, const float *mean,
                              const float *deviation) MUST_CHECK;
+/* to[r, c] = 1 where c is codes[r], else 0; [rows, classes] of f32 or u8; all in device memory. A
+ * code of `classes` or more: the row is zeros. */
+enum error device_one_hot(struct device *device, struct device_queue *queue, void *to_device,
+                          const uint32_t *codes, size_t rows, size_t classes,
+                          bool as_floats) MUST_CHECK;
 /* Blocks until all work of the queue is done. */
 enum error device_queue_wait(struct device *device, struct device_queue *queue) MUST_CHECK;
 

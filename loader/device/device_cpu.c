@@ -325,6 +325,22 @@ static enum error cpu_gather_f32(struct device_queue *queue, float *to,
     return OK;
 }
 
+static enum error cpu_one_hot(struct device_queue *queue, void *to, const uint32_t *codes,
+                              size_t rows, size_t classes, bool as_floats)
+{
+    (void)queue;
+    memset(to, 0, rows * classes * (as_floats ? sizeof(float) : 1));
+    for (size_t row = 0; row < rows; row++) {
+        if (codes[row] >= classes)
+            continue;
+        if (as_floats)
+            ((float *)to)[row * classes + codes[row]] = 1;
+        else
+            ((uint8_t *)to)[row * classes + codes[row]] = 1;
+    }
+    return OK;
+}
+
 const struct device_ops device_cpu_ops = {
     .name = "cpu",
     .open = cpu_open,
@@ -345,6 +361,7 @@ const struct device_ops device_cpu_ops = {
     .gather = cpu_gather,
     .gather_u8 = cpu_gather_u8,
     .gather_f32 = cpu_gather_f32,
+    .one_hot = cpu_one_hot,
     .memory_left = cpu_memory_left,
     .queue_wait = cpu_queue_wait,
     .event_new = cpu_event_new,

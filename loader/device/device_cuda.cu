@@ -651,6 +651,42 @@ static enum error cuda_gather_f32(struct device_queue *queue, float *to,
     return launched(queue->device, "gathering rows of floats");
 }
 
+/* ---- labels ------------------------------------------------------------- */
+
+/* Each element is written once, by neighbouring threads in one piece. `to` [rows, classes]. */
+template <typename Element>
+__global__ void one_hot(Element *to, const uint32_t *codes, size_t count, size_t classes)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        size_t row = i / classes;
+        to[i] = (Element)(codes[row] == i - row * classes);
+    }
+}
+
+template <typename Element>
+static void launch_one_hot(struct device_queue *queue, void *to, const uint32_t *codes,
+                           size_t count, size_t classes)
+{
+    void (*kernel)(Element *, const uint32_t *, size_t, size_t) = one_hot<Element>;
+    kernel<<<blocks_for(count), THREADS_A_BLOCK, 0, queue->stream>>>((Element *)to, codes, count,
+                                                                     classes);
+}
+
+static enum error cuda_one_hot(struct device_queue *queue, void *to, const uint32_t *codes,
+                               size_t rows, size_t classes, bool as_floats)
+{
+    enum error error = enter(queue->device);
+    size_t count = rows * classes;
+    if (error || count == 0)
+        return error;
+    if (as_floats)
+        launch_one_hot<float>(queue, to, codes, count, classes);
+    else
+        launch_one_hot<uint8_t>(queue, to, codes, count, classes);
+    return launched(queue->device, "labels to one-hot rows");
+}
+
 static int cuda_choice(void)
 {
     int index = -1;
@@ -688,6 +724,7 @@ extern "C" const struct device_ops device_cuda_ops = {
     cuda_gather,
     cuda_gather_u8,
     cuda_gather_f32,
+    cuda_one_hot,
     cuda_memory_left,
     cuda_queue_wait,
     cuda_event_new,

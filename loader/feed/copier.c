@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/thread.h"
+#include "loader/feed/one_hot.h"
 
 /* Small batches that are ready side by side are copied together, up to so many bytes: larger copies
  * get no faster. */
@@ -47,27 +48,50 @@ static enum error copy_side(struct copier *copier, void *device, const void *hos
                           span(host, last_host, rows * bytes));
 }
 
+static enum error convert_labels(const struct copier_options *options, const struct slot *slot)
+{
+    if (options->classes > 0)
+        return one_hot_codes(options->store, slot->ids, slot->labels, slot->rows, options->classes,
+                             slot->host_labels);
+    label_element_convert(options->labels, slot->host_labels, slot->labels, slot->rows);
+    return OK;
+}
+
+static enum error make_one_hot(struct copier *copier, const struct slot *slot)
+{
+    const struct copier_options *options = &copier->options;
+    return device_one_hot(options->device, copier->queue, slot->one_hot, slot->device_labels,
+                          slot->rows, options->classes, options->labels == LABELS_ONE_HOT_F32);
+}
+
 /* Nobody reads the slot's labels on the host any more when its memory is the copier's. */
 static enum error copy_labels(struct copier *copier, struct slot *const slots[], size_t count)
 {
     const struct copier_options *options = &copier->options;
     const struct slot *first = slots[0], *last = slots[count - 1];
-    for (size_t i = 0; i < count; i++)
-        label_element_convert(options->labels, slots[i]->host_labels, slots[i]->labels,
-                              slots[i]->rows);
-    return copy_side(copier, first->device_labels, first->host_labels, last->host_labels,
-                     last->rows, label_element_bytes(options->labels));
+    enum error error = OK;
+    for (size_t i = 0; i < count && !error; i++)
+        error = convert_labels(options, slots[i]);
+    if (!error)
+        error = copy_side(copier, first->device_labels, first->host_labels, last->host_labels,
+                          last->rows, label_element_host_bytes(options->labels));
+    for (size_t i = 0; i < count && !error && options->classes > 0; i++)
+        error = make_one_hot(copier, slots[i]);
+    return error;
 }
 
-/* Weights and groups, which are NULL where they are not wanted. */
+/* Weights, groups and lengths, which are NULL where there are none. */
 static enum error copy_attributes(struct copier *copier, struct slot *const slots[], size_t count)
 {
     const struct slot *first = slots[0], *last = slots[count - 1];
     enum error error = copy_side(copier, first->device_weights, first->weights, last->weights,
                                  last->rows, weight_element_bytes(copier->options.weights));
+    if (!error)
+        error = copy_side(copier, first->device_groups, first->groups, last->groups, last->rows,
+                          sizeof(*last->groups));
     return error ? error
-                 : copy_side(copier, first->device_groups, first->groups, last->groups, last->rows,
-                             sizeof(*last->groups));
+                 : copy_side(copier, first->device_lengths, first->lengths, last->lengths,
+                             last->rows, sizeof(*last->lengths));
 }
 
 /* Targets that hold rows as they are lie as host memory does. */
@@ -76,8 +100,10 @@ static enum error copy_rows(struct copier *copier, struct slot *const slots[], s
     const struct copier_options *options = &copier->options;
     const struct slot *first = slots[0], *last = slots[count - 1];
     void *target = options->expand ? copier->staging : first->device;
+    size_t row_bytes =
+        first->lengths ? last->width * element_bytes(options->store->element) : options->row_bytes;
     return device_copy_in(options->device, copier->queue, target, first->host,
-                          span(first->host, last->host, last->rows * options->row_bytes));
+                          span(first->host, last->host, last->rows * row_bytes));
 }
 
 /* ---- rows that stay on the device --------------------------------------- */
@@ -141,7 +167,7 @@ static enum error convert(struct copier *copier, const struct slot *slot, const 
     enum error error = OK;
     if (options->expand)
         error = device_u8_to_f32(device, copier->queue, slot->device, source,
-                                 slot->rows * options->row_elements, options->scale);
+                                 slot->rows * slot->width, options->scale);
     if (!error && copier->moments.mean)
         error = device_normalize_f32(device, copier->queue, slot->device, slot->rows,
                                      options->row_elements, copier->moments.mean,
@@ -225,7 +251,8 @@ static void *run(void *context)
 static size_t slots_together(const struct copier *copier, size_t part)
 {
     size_t fit = TOGETHER_BYTES / part;
-    if (copier->options.device->kind == DEVICE_CPU || fit < 2)
+    if (copier->options.device->kind == DEVICE_CPU || fit < 2 ||
+        ring_slot(copier->ring, 0)->lengths) /* what lies between two is longer than they are */
         return 1;
     return fit < TOGETHER_MOST ? fit : TOGETHER_MOST;
 }

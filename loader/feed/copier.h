@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The copier: the thread that takes filled slots in their order and brings them to the device:
- * copies them (where the device has memory of its own), scales u8 to f32 and normalizes there. On
- * the CPU that is this thread's work, ahead of the trainer; a trainer that has nothing else to do
- * than to wait for a batch takes part. Small batches that wait side by side are one copy.
+ * copies them (where the device has memory of its own), scales u8 to f32, normalizes, and makes
+ * one-hot rows of labels there. On the CPU that is this thread's work, ahead of the trainer; a
+ * trainer that has nothing else to do than to wait for a batch takes part. Small batches that wait
+ * side by side are one copy.
  * Where rows stay on the device (resident_set.h), only new ones are copied, to their places, and
  * each batch is gathered from there, scaled and normalized in one pass.
  *
@@ -34,7 +35,9 @@ struct copier_options {
     float scale;
     struct feature_moments moments; /* of floats; read when it starts */
     enum label_element labels;
-    struct resident_set *resident; /* borrowed; NULL: no rows stay on the device */
+    size_t classes;                 /* of one-hot labels; else 0 */
+    const struct store_info *store; /* borrowed */
+    struct resident_set *resident;  /* borrowed; NULL: no rows stay on the device */
     enum weight_element weights;
 };
 

@@ -61,7 +61,7 @@ struct feed {
     size_t row_bytes;           /* of a row as it is handed out */
     int64_t opened_ns;
     int64_t next; /* number of the next batch */
-    _Atomic int64_t batch_count, row_count, bad_row_count, wait_ns, first_ns;
+    _Atomic int64_t batch_count, row_count, byte_count, bad_row_count, wait_ns, first_ns;
 };
 
 /* ---- opening ------------------------------------------------------------ */
@@ -126,7 +126,10 @@ static enum error make_ring(struct feed *feed)
                                .rows = options->batch_rows,
                                .row_bytes = fetched_bytes,
                                .device_row_bytes = own_memory ? feed->row_bytes : 0,
-                               .label_bytes = label_element_bytes(options->labels),
+                               .label_bytes = label_element_host_bytes(options->labels),
+                               .one_hot_bytes =
+                                   label_one_hot_bytes(options->labels, options->classes),
+                               .has_lengths = info->lengths != LENGTHS_ALIKE,
                                .has_places = feed->resident != NULL,
                                .weight_bytes = weight_element_bytes(options->weights),
                                .group_bytes = options->groups ? sizeof(int64_t) : 0,
@@ -148,6 +151,8 @@ static enum error start_stages(struct feed *feed)
                                     .scale = options->scale,
                                     .moments = options->moments,
                                     .labels = options->labels,
+                                    .classes = options->classes,
+                                    .store = info,
                                     .resident = feed->resident,
                                     .weights = options->weights};
     struct fetcher_options fetcher = {.store = feed->cache ? feed->cache : options->store,
@@ -167,6 +172,8 @@ static enum error start_stages(struct feed *feed)
                                     .walk = {.first = options->first_index,
                                              .rank = options->rank,
                                              .world = options->world,
+                                             .part = options->part,
+                                             .parts = options->parts,
                                              .pad = options->pad,
                                              .done = &feed->done},
                                     .expected = options->expected,
@@ -177,6 +184,8 @@ static enum error start_stages(struct feed *feed)
                                     .leases_at_once = feed_options_leases_at_once(options),
                                     .labels = feed->labels,
                                     .store = info,
+                                    .bucket_window = options->bucket_window,
+                                    .lengths = options->store,
                                     .fails_on_bad_rows = options->bad_rows == BAD_ROWS_FAIL};
     enum error error = copier_start(&copier, feed->ring, &feed->copier);
     if (!error)
@@ -228,7 +237,9 @@ static void free_all(void *context)
 
 static void closing_init(struct closing *closing, struct feed *feed)
 {
-    *closing = (struct closing){.feed = feed, .place = "the sampler"};
+    bool buckets = feed->options.bucket_window > 0; /* the puller asks the store for lengths */
+    *closing = (struct closing){.feed = feed,
+                                .place = buckets ? "the sampler or the store" : "the sampler"};
     sem_init(&closing->ended, 0, 0);
     sem_init(&closing->may_free, 0, 0);
 }
@@ -416,6 +427,17 @@ static enum error take_next(struct feed *feed, int64_t timeout_ms, struct slot *
     return OK;
 }
 
+static const void *labels_on_device(const struct slot *slot)
+{
+    return slot->one_hot ? slot->one_hot : slot->device_labels;
+}
+
+/* Of a feature as it is handed out. */
+static size_t unit_bytes(const struct feed *feed)
+{
+    return element_bytes(expands(feed) ? ELEMENT_F32 : store_info(feed->options.store)->element);
+}
+
 enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64_t timeout_ms,
                             const struct feed_batch **ret_batch)
 {
@@ -435,13 +457,19 @@ enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64
                                  .index = slot->index,
                                  .seq = slot->seq,
                                  .attempt = slot->attempt,
-                                 .device_labels = slot->device_labels,
+                                 .device_labels = labels_on_device(slot),
                                  .weights = slot->weights,
                                  .groups = slot->groups,
                                  .device_weights = slot->device_weights,
-                                 .device_groups = slot->device_groups};
+                                 .device_groups = slot->device_groups,
+                                 .width = slot->width,
+                                 .lengths = slot->lengths,
+                                 .device_lengths = slot->device_lengths,
+                                 .round_epoch =
+                                     puller_round_epoch(feed->puller, slot->index, slot->epoch)};
     slot->settled = false;
     count(&feed->batch_count, 1);
+    count(&feed->byte_count, (int64_t)(batch->rows * batch->width * unit_bytes(feed)));
     count(&feed->row_count, (int64_t)slot->rows);
     count(&feed->bad_row_count, (int64_t)slot->bad_rows);
     *ret_batch = batch;
@@ -550,6 +578,11 @@ enum label_element feed_labels(const struct feed *feed)
     return feed->options.labels;
 }
 
+size_t feed_classes(const struct feed *feed)
+{
+    return feed->options.classes;
+}
+
 const char *const *feed_group_texts(const struct feed *feed, size_t *ret_count)
 {
     return row_attributes_group_texts(feed->attributes, ret_count);
@@ -562,11 +595,10 @@ size_t feed_slots(const struct feed *feed)
 
 void feed_get_stats(const struct feed *feed, struct feed_stats *ret_stats)
 {
-    int64_t rows = atomic_load_explicit(&feed->row_count, memory_order_relaxed);
     *ret_stats = (struct feed_stats){
         .batches = atomic_load_explicit(&feed->batch_count, memory_order_relaxed),
-        .rows = rows,
-        .bytes = rows * (int64_t)feed->row_bytes,
+        .rows = atomic_load_explicit(&feed->row_count, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&feed->byte_count, memory_order_relaxed),
         .bad_rows = atomic_load_explicit(&feed->bad_row_count, memory_order_relaxed),
         .pull_ns = puller_busy_ns(feed->puller),
         .fetch_ns = fetchers_busy_ns(feed->fetchers),

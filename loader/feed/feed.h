@@ -68,7 +68,8 @@ struct feed_options {
     struct device *device;   /* the same */
     enum feed_pull pull;
     int64_t first_index; /* FEED_INDEX: where the ranks together begin */
-    int64_t rank, world; /* FEED_INDEX, rank_walk.h: of `world` feeds this is number `rank`; 0: 1 */
+    int64_t rank, world; /* FEED_INDEX, rank_walk.h; world 0: 1 */
+    int64_t part, parts; /* the same; parts 0: 1 */
     bool pad;
     const struct index_set *done; /* FEED_INDEX: steps that are not taken; copied; NULL: none */
     int64_t batches;              /* end after so many; < 0: when the stream ends */
@@ -89,6 +90,7 @@ struct feed_options {
     float scale; /* 1/255 for u8 pixels; applied to u8 only */
     struct feature_moments moments; /* of features that are f32 then; read by feed_open() alone */
     enum label_element labels;      /* of the batches' device_labels */
+    size_t classes;                 /* of one-hot labels; 0: as the store's say (one_hot.h) */
     enum weight_element weights;    /* of the batches' weights: row_attributes.h */
     bool groups;                    /* batches have groups */
     int64_t patience_ms;            /* give up on a silent sampler after this long; < 0: never */
@@ -97,6 +99,10 @@ struct feed_options {
     const struct sampler_stream *expected;
     uint64_t resident_bytes; /* memory of the device for rows that stay there; 0: none */
     int64_t close_ms;        /* feed_close() leaves behind what hangs longer; 0: 500 */
+    /* FEED_INDEX, of a store whose rows differ in length: windows of so many batches, each sorted
+     * by length and cut into batches of similar length, which come in an order of their own
+     * (pull_bucket.h). Batch K is then any of its window, `first` that of the window. 0: none. */
+    size_t bucket_window;
     bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */
 };
 
@@ -104,15 +110,21 @@ struct feed_batch {
     size_t rows;          /* 0 only with BAD_ROWS_SKIP */
     const int64_t *ids;   /* [rows], host */
     const double *labels; /* [rows], host: as reader_fetch() gives them */
-    const void *features; /* [rows, F] in device memory: f32 when `expand`, else info.element */
+    const void *features; /* [rows, width] in device memory: f32 when `expand`, else info.element */
     int64_t epoch, first; /* as the sampler said; `first` is of the batch's first unit */
     int64_t index;        /* FEED_INDEX, FEED_GRANTED: the sampler's; else counted from 0 */
     int64_t seq;          /* FEED_LEASE: of the lease */
     int64_t attempt;      /* FEED_LEASE: how often it was lent, 1 the first time; else 0 */
-    const void *device_labels; /* [rows] of feed_labels(), in device memory; NULL: LABELS_HOST */
+    const void *device_labels; /* [rows] or [rows, feed_classes()] of feed_labels(), in device
+                                * memory; NULL: LABELS_HOST */
     const void *weights;       /* [rows] of the options' element, host; NULL: WEIGHTS_NONE */
     const int64_t *groups;     /* [rows], host: row_attributes.h; NULL: not wanted */
     const void *device_weights, *device_groups; /* the same in device memory */
+    size_t width; /* features of a row: F, but where rows differ in length (store.h) those of the
+                   * batch's longest, or what longest= allows; shorter ones have zeros behind */
+    const int64_t *lengths;        /* [rows], host: how many are the row's; NULL: rows are alike */
+    const int64_t *device_lengths; /* the same in device memory */
+    int64_t round_epoch; /* FEED_INDEX: of the first batch of its round (puller.h); else epoch */
 };
 
 struct feed_stats {
@@ -195,6 +207,8 @@ enum error feed_number(struct feed *feed, const struct feed_batch *batch,
 
 /* What device_labels are. */
 enum label_element feed_labels(const struct feed *feed);
+/* Columns of one-hot labels; 0: they are none. */
+size_t feed_classes(const struct feed *feed);
 /* Groups that are texts are numbers into this list, borrowed; NULL: they are not. */
 const char *const *feed_group_texts(const struct feed *feed, size_t *ret_count);
 /* So many batches can be out at a time: K, or the targets. */

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "loader/feed/bucket_order.h"
 #include "loader/feed/fetcher.h"
+#include "loader/feed/one_hot.h"
 #include "loader/feed/puller.h"
+#include "loader/feed/rank_walk.h"
 #include "loader/feed/resident_set.h"
 #include "loader/feed/ring.h"
 #include "loader/feed/sampler_batch.h"
@@ -47,7 +50,8 @@ static enum error check_count(const char *what, size_t value, size_t minimum, si
 static size_t most_slots(const struct feed_options *options)
 {
     const struct store_info *info = store_info(options->store);
-    size_t fetched_bytes = info->features * element_bytes(info->element) + sizeof(double);
+    size_t fetched_bytes = info->features * element_bytes(info->element) + sizeof(double) +
+                           label_element_bytes(options->labels, options->classes);
     size_t device_bytes = options->device->kind == DEVICE_CPU ? 0 : fetched_bytes;
     if (options->expand && info->element == ELEMENT_U8)
         device_bytes = info->features * element_bytes(ELEMENT_F32);
@@ -122,37 +126,95 @@ static enum error check_sizes(struct feed_options *options)
         error = check_count("draws ahead", options->draws_ahead, 1, PULLER_CONNECTIONS_LIMIT);
     if (!error)
         error = check_count("fetchers", options->fetchers, 1, FETCHERS_LIMIT);
+    if (!error)
+        error = rank_walk_check(options->rank, options->world, options->part, options->parts);
     if (options->world == 0)
         options->world = 1;
-    if (!error && (options->world < 1 || options->rank < 0 || options->rank >= options->world))
-        error = error_set(ERROR_USAGE,
-                          "a feed of rank %" PRId64 " of %" PRId64
-                          "; ranks are 0 to world - 1, and world is at least 1",
-                          options->rank, options->world);
+    if (options->parts == 0)
+        options->parts = 1;
     if (!error && options->pull == FEED_INDEX && options->first_index < 0)
         error = error_set(ERROR_USAGE, "a feed from index %" PRId64 "; it starts at 0",
                           options->first_index);
     return error;
 }
 
-static enum error check_form(struct feed_options *options)
+static enum error check_labels(struct feed_options *options)
 {
     const struct store_info *info = store_info(options->store);
     options->labels = label_element_choose(options->labels, info->label_kind);
+    if (label_element_is_one_hot(options->labels))
+        return one_hot_classes(options->store, options->classes, &options->classes);
+    if (options->classes > 0)
+        return error_set(ERROR_USAGE, "%zu classes of labels that are not one-hot; 0 is right",
+                         options->classes);
     if (options->labels == LABELS_I64 && info->label_kind == LABEL_REAL)
         return error_set(ERROR_USAGE,
                          "labels as integers, but those of %s are real numbers: floats are right",
                          info->uri);
+    return OK;
+}
+
+static enum error check_moments(struct feed_options *options)
+{
+    const struct store_info *info = store_info(options->store);
     if (options->moments.channels > 0 && info->element == ELEMENT_U8 && !options->expand)
         return error_set(ERROR_USAGE, "features that are bytes cannot be normalized; expanded to "
                                       "floats they can");
     return feature_moments_check(&options->moments, info->features);
 }
 
+static enum error check_buckets(const struct feed_options *options, const struct store_info *info)
+{
+    size_t most = BUCKET_UNITS_LIMIT / options->batch_rows;
+    if (options->pull != FEED_INDEX)
+        return error_set(ERROR_USAGE, "buckets by length (bucket window) are made of batches by "
+                                      "index: what is lent or drawn comes as it is");
+    if (info->lengths == LENGTHS_ALIKE)
+        return error_set(ERROR_USAGE,
+                         "buckets by length (bucket window) of %s, whose rows have one length; "
+                         "longest= in the URI, or a store imported with it, has others",
+                         info->uri);
+    if (options->bucket_window > most)
+        return error_set(ERROR_USAGE,
+                         "a bucket window of %zu batches; 1 to %zu batches of %zu rows are "
+                         "possible",
+                         options->bucket_window, most, options->batch_rows);
+    return OK;
+}
+
+/* Rows that differ in length: zeros behind the shorter ones stay zeros, and a place on the device
+ * has room for one length alone. */
+static enum error check_lengths(struct feed_options *options)
+{
+    const struct store_info *info = store_info(options->store);
+    enum error error = options->bucket_window > 0 ? check_buckets(options, info) : OK;
+    if (error)
+        return error;
+    if (info->lengths == LENGTHS_ALIKE)
+        return OK;
+    if (options->moments.channels > 0)
+        return error_set(ERROR_USAGE,
+                         "%s has rows that differ in length, which are not normalized: the zeros "
+                         "behind the shorter ones would become something else; scale alone is "
+                         "possible",
+                         info->uri);
+    if (options->resident_bytes != 0 && options->resident_bytes != FEED_RESIDENT_AUTO)
+        return error_set(ERROR_USAGE,
+                         "%s has rows that differ in length, which do not stay on the device; no "
+                         "memory for them there (resident) is right",
+                         info->uri);
+    options->resident_bytes = 0;
+    return OK;
+}
+
 enum error feed_options_complete(struct feed_options *options)
 {
-    enum error error = check_sizes(options);
-    return error ? error : check_form(options);
+    enum error error = check_labels(options);
+    if (!error)
+        error = check_sizes(options);
+    if (!error)
+        error = check_lengths(options);
+    return error ? error : check_moments(options);
 }
 
 static double gibibytes(uint64_t bytes)

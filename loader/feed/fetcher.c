@@ -28,7 +28,8 @@ struct fetchers {
     struct pull_queue *queue;
     struct ring *ring;
     size_t row_bytes;
-    struct fetcher *threads; /* [options.threads] */
+    const struct store_info *info; /* of the store */
+    struct fetcher *threads;       /* [options.threads] */
     _Atomic int64_t busy_ns;
     atomic_bool bad_row_warned, cancelled;
 };
@@ -52,12 +53,14 @@ static void move_attributes(const struct fetcher *fetcher, struct slot *slot, si
         memcpy(weights + to * bytes, weights + from * bytes, bytes);
     if (slot->groups)
         slot->groups[to] = slot->groups[from];
+    if (slot->lengths)
+        slot->lengths[to] = slot->lengths[from];
 }
 
 /* Moves the good rows together, in their order; returns how many there are. */
 static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
 {
-    size_t row_bytes = fetcher->all->row_bytes;
+    size_t row_bytes = slot->width * element_bytes(fetcher->all->info->element);
     char *features = slot->host;
     size_t kept = 0;
     for (size_t i = 0; i < slot->rows; i++) {
@@ -131,6 +134,9 @@ static enum error fetch_rows(struct fetcher *fetcher, int64_t sequence, struct s
 {
     if (fetcher->all->options.resident)
         return fetch_missing(fetcher, sequence, slot);
+    if (slot->lengths)
+        return reader_fetch_packed(fetcher->reader, slot->ids, slot->rows, slot->host, slot->labels,
+                                   fetcher->status, slot->lengths, &slot->width);
     return reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host, fetcher->all->row_bytes,
                         slot->labels, fetcher->status);
 }
@@ -155,6 +161,7 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     slot->index = pull->index;
     slot->seq = pull->seq;
     slot->attempt = pull->attempt;
+    slot->width = all->info->features;
     int64_t started_ns = clock_now_ns();
     enum error error = fetch_rows(fetcher, pull->sequence, slot);
     if (!error && all->options.labels)
@@ -234,6 +241,7 @@ enum error fetchers_start(const struct fetcher_options *options, struct pull_que
     fetchers->options = *options;
     fetchers->queue = queue;
     fetchers->ring = ring;
+    fetchers->info = info;
     fetchers->row_bytes = info->features * element_bytes(info->element);
     fetchers->threads = array_new(options->threads, sizeof(struct fetcher), "fetchers");
     enum error error = fetchers->threads ? OK : ERROR_MEMORY;

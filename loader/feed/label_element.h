@@ -3,6 +3,7 @@
 #ifndef LOADER_FEED_LABEL_ELEMENT_H
 #define LOADER_FEED_LABEL_ELEMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -14,7 +15,9 @@ enum label_element {
     LABELS_F64,
     LABELS_I64, /* of texts: their numbers */
     LABELS_F32,
-    LABELS_BY_KIND /* of an option: LABELS_F64 for real numbers, else LABELS_I64 */
+    LABELS_BY_KIND,     /* of an option: LABELS_F64 for real numbers, else LABELS_I64 */
+    LABELS_ONE_HOT_F32, /* rows of zeros with a one at the label's code (one_hot.h) */
+    LABELS_ONE_HOT_U8
 };
 
 enum weight_element { WEIGHTS_NONE, WEIGHTS_F32, WEIGHTS_F64 };
@@ -32,12 +35,41 @@ static inline enum label_element label_element_choose(enum label_element wanted,
     return kind == LABEL_REAL ? LABELS_F64 : LABELS_I64;
 }
 
-static inline size_t label_element_bytes(enum label_element element)
+static inline bool label_element_is_one_hot(enum label_element element)
 {
-    return element == LABELS_HOST ? 0 : element == LABELS_F32 ? sizeof(float) : sizeof(double);
+    return element == LABELS_ONE_HOT_F32 || element == LABELS_ONE_HOT_U8;
 }
 
-/* `to`: [rows] of the element, not LABELS_HOST. Labels that are to be integers are. */
+/* Of a row, as the device has it. */
+static inline size_t label_element_bytes(enum label_element element, size_t classes)
+{
+    switch (element) {
+    case LABELS_HOST:
+        return 0;
+    case LABELS_ONE_HOT_U8:
+        return classes;
+    case LABELS_ONE_HOT_F32:
+        return classes * sizeof(float);
+    case LABELS_F32:
+        return sizeof(float);
+    default:
+        return sizeof(double);
+    }
+}
+
+static inline size_t label_one_hot_bytes(enum label_element element, size_t classes)
+{
+    return label_element_is_one_hot(element) ? label_element_bytes(element, classes) : 0;
+}
+
+/* Of a row, as the host hands it on: of one-hot rows the code. */
+static inline size_t label_element_host_bytes(enum label_element element)
+{
+    return label_element_is_one_hot(element) ? sizeof(uint32_t) : label_element_bytes(element, 0);
+}
+
+/* `to`: [rows] of the element, neither LABELS_HOST nor one-hot. Labels that are to be integers
+ * are. */
 static inline void label_element_convert(enum label_element element, void *to, const double *labels,
                                          size_t rows)
 {

@@ -12,16 +12,9 @@ struct lease_key {
     int64_t seq;
 };
 
-/* Fibonacci hashing: seqs are counted up, and no client of ours chooses them. */
-static uint64_t hash_of_seq(int64_t seq)
-{
-    uint64_t mixed = (uint64_t)seq * UINT64_C(0x9e3779b97f4a7c15);
-    return mixed ^ (mixed >> 32);
-}
-
 static uint64_t hash_of(const void *leases, uint32_t number)
 {
-    return hash_of_seq(((const struct lease *)leases)[number].seq);
+    return hash_table_mix(((const struct lease *)leases)[number].seq);
 }
 
 static bool has_seq(const void *key, uint32_t number)
@@ -48,14 +41,14 @@ enum error lease_list_add(struct lease_list *list, const struct lease *lease)
     if (error)
         return error;
     list->leases[list->count] = *lease;
-    hash_table_put(&list->numbers, hash_of_seq(lease->seq), (uint32_t)list->count++);
+    hash_table_put(&list->numbers, hash_table_mix(lease->seq), (uint32_t)list->count++);
     return OK;
 }
 
 struct lease *lease_list_find(struct lease_list *list, int64_t seq)
 {
     struct lease_key key = {.leases = list->leases, .seq = seq};
-    uint32_t number = hash_table_find(&list->numbers, hash_of_seq(seq), has_seq, &key);
+    uint32_t number = hash_table_find(&list->numbers, hash_table_mix(seq), has_seq, &key);
     return number == HASH_TABLE_NONE ? NULL : &list->leases[number];
 }
 
@@ -66,7 +59,7 @@ void lease_list_remove(struct lease_list *list, struct lease *lease)
     if (number != last) {
         hash_table_remove(&list->numbers, last, hash_of, list->leases);
         *lease = list->leases[last];
-        hash_table_put(&list->numbers, hash_of_seq(lease->seq), number);
+        hash_table_put(&list->numbers, hash_table_mix(lease->seq), number);
     }
     list->count--;
 }

@@ -71,6 +71,15 @@ int64_t pull_plan_batches(const struct pull_plan *plan, int64_t epochs)
     return positions / plan->batch_rows + (positions % plan->batch_rows != 0);
 }
 
+int64_t pull_plan_epoch(const struct pull_plan *plan, int64_t index)
+{
+    if (!plan->even || plan->epoch_draws == 0 || index > INT64_MAX / plan->batch_rows)
+        return -1;
+    if (plan->epoch_batches > 0)
+        return index / plan->epoch_batches;
+    return plan->drop ? -1 : index * plan->batch_rows / plan->epoch_draws;
+}
+
 /* The n batches that batch k belongs to; with `drop` k alone, where fewer than n B units are left
  * of the epoch and the sampler would skip them. */
 static int64_t block_at(const struct pull_plan *plan, int64_t k)

@@ -55,6 +55,9 @@ void pull_plan_single(struct pull_plan *plan);
  * batch decides how many positions it takes. */
 int64_t pull_plan_batches(const struct pull_plan *plan, int64_t epochs);
 
+/* The epoch of the first unit of batch number `index` (>= 0); -1: only the sampler knows. */
+int64_t pull_plan_epoch(const struct pull_plan *plan, int64_t index);
+
 /* The request whose answer starts with, or holds, batch number `index` (>= 0). */
 void pull_plan_at(const struct pull_plan *plan, int64_t index, struct pull_request *ret_request);
 

@@ -7,8 +7,11 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/stop.h"
 #include "common/text.h"
 #include "common/thread.h"
+#include "loader/feed/pull_answer.h"
+#include "loader/feed/pull_bucket.h"
 #include "loader/feed/pull_plan.h"
 #include "loader/feed/pull_push.h"
 #include "loader/feed/puller_private.h"
@@ -74,95 +77,9 @@ static enum error prepare(struct pull_connection *connection)
 
 /* ---- FEED_INDEX --------------------------------------------------------- */
 
-/* The latest answer; the client's memory, valid until it is asked for another. */
-struct answer {
-    struct pull_request request;
-    struct sampler_batch batch;
-    bool there;
-};
-
-static enum error ask_for(struct pull_connection *connection, struct pull_plan *plan, int64_t index,
-                          struct pull_request *ret_request, struct sampler_batch *ret_batch)
-{
-    int64_t started_ns = clock_now_ns();
-    pull_plan_at(plan, index, ret_request);
-    enum error error =
-        sampler_client_index(connection->client, ret_request->size, ret_request->index, ret_batch);
-    if (error == ERROR_USAGE && plan->block > 1) { /* such as a smaller --max-size */
-        log_debug("batches are requested one by one: %s", error_message());
-        pull_plan_single(plan);
-        pull_plan_at(plan, index, ret_request);
-        error = sampler_client_index(connection->client, ret_request->size, ret_request->index,
-                                     ret_batch);
-    }
-    atomic_fetch_add_explicit(&connection->puller->busy_ns, clock_now_ns() - started_ns,
-                              memory_order_relaxed);
-    return error;
-}
-
-static enum error check_position(const struct puller *puller, const struct pull_request *request,
-                                 const struct sampler_batch *batch)
-{
-    if (request->first >= 0 && request->first != batch->first)
-        return error_set(
-            ERROR_CONFLICT,
-            "the sampler at %s gives position %" PRId64 " for batch %" PRId64
-            " of size %zu, which was at %" PRId64 ": the stream is another one than it was",
-            puller->options.url, batch->first, request->index, request->size, request->first);
-    if (request->rows > 0 && request->rows != batch->rows)
-        return error_set(ERROR_CONFLICT,
-                         "the sampler at %s gives %zu %s for batch %" PRId64
-                         " of size %zu, which held %zu: the stream is another one than it was",
-                         puller->options.url, batch->rows,
-                         text_plural(batch->rows, "unit", "units"), request->index, request->size,
-                         request->rows);
-    if (batch->rows <= request->skip_rows)
-        return error_set(ERROR_END, "the stream has ended");
-    return OK;
-}
-
-/* A sampler that was started again must give the same order; asked on the connection that the
- * batch came from, else the batch is requested again. Behind a gateway, which keeps connections
- * while it answers for a sampler that is away, a repeated request is the sign of it. */
-static enum error ask_the_same(struct pull_connection *connection,
-                               const struct sampler_stream *stream, struct pull_plan *plan,
-                               struct pull_request *ret_request, struct sampler_batch *ret_batch)
-{
-    struct puller *puller = connection->puller;
-    for (;;) {
-        struct sampler_stream now;
-        enum error error = ask_for(connection, plan, puller->next_index, ret_request, ret_batch);
-        if (error || (!sampler_client_reconnected(connection->client) &&
-                      !sampler_client_repeated(connection->client)))
-            return error;
-        error = sampler_client_describe(connection->client, &now);
-        if (!error)
-            error = sampler_stream_compare(stream, &now);
-        if (error || !sampler_client_reconnected(connection->client))
-            return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
-    }
-}
-
-/* Batches that are granted one at a time come from an answer that holds many of them. */
-static enum error ask_or_keep(struct pull_connection *connection,
-                              const struct sampler_stream *stream, struct pull_plan *plan,
-                              struct answer *answer)
-{
-    struct pull_request wanted;
-    pull_plan_at(plan, connection->puller->next_index, &wanted);
-    enum error error = OK;
-    if (answer->there && answer->request.size == wanted.size &&
-        answer->request.index == wanted.index)
-        answer->request = wanted;
-    else
-        error = ask_the_same(connection, stream, plan, &answer->request, &answer->batch);
-    answer->there = !error;
-    return error ? error : check_position(connection->puller, &answer->request, &answer->batch);
-}
-
 /* Pulls the batches of one grant. */
 static enum error pull_grant(struct pull_connection *connection, struct pull_plan *plan,
-                             const struct grant *grant, struct answer *answer)
+                             const struct grant *grant, struct pull_answer *answer)
 {
     struct puller *puller = connection->puller;
     const struct sampler_stream *stream = &puller->stream;
@@ -172,13 +89,24 @@ static enum error pull_grant(struct pull_connection *connection, struct pull_pla
     while (!error && left != 0) {
         const struct pull_request *request = &answer->request;
         int64_t pushed = 0;
-        error = ask_or_keep(connection, stream, plan, answer);
+        error = pull_answer_get(answer, connection, plan);
         if (!error)
             error = pull_push(puller, &answer->batch, request->skip_rows, left,
                               request->first >= 0 ? stream->epoch_draws : 0, &pushed);
         if (left > 0)
             left -= pushed;
     }
+    return error;
+}
+
+/* The same, in buckets. */
+static enum error push_buckets(struct pull_connection *connection, struct pull_plan *plan,
+                               const struct grant *grant, struct pull_bucket *bucket,
+                               struct pull_answer *answer)
+{
+    enum error error = OK;
+    for (int64_t i = 0; i != grant->count && !error; i++)
+        error = pull_bucket_push(bucket, connection, plan, answer, grant->first + i);
     return error;
 }
 
@@ -208,7 +136,7 @@ static enum error begin_walk(struct puller *puller, const struct pull_plan *plan
         return error_prefix(error, "%s, stream %s, design %s: ", puller->options.url, stream->name,
                             stream->design);
     int64_t left_out = rank_walk_left_out(walk);
-    if (left_out > 0 && walk->rank == 0)
+    if (left_out > 0 && walk->rank == 0 && walk->part == 0)
         log_warning("stream %s: its last %" PRId64 " of %" PRId64
                     " batches are left out, since %" PRId64
                     " ranks take equally many steps (padding, or a stream without end, takes them)",
@@ -233,7 +161,9 @@ static enum error index_loop(struct pull_connection *connection)
     struct puller *puller = connection->puller;
     struct pull_plan plan;
     struct grant grant;
-    struct answer answer = {.there = false};
+    struct pull_answer answer = {.there = false};
+    struct pull_bucket bucket = {.reader = NULL};
+    bool buckets = puller->options.bucket_window > 0;
     int64_t left = puller->options.batches;
     enum error error = describe(connection);
     if (error)
@@ -241,12 +171,18 @@ static enum error index_loop(struct pull_connection *connection)
     pull_plan_init(&plan, &puller->stream, puller->options.batch_rows, ROWS_AHEAD);
     if (puller->options.pull == FEED_INDEX)
         error = begin_walk(puller, &plan);
+    if (!error && buckets) {
+        stop_follow(&puller->cancelled);
+        error = pull_bucket_init(&bucket, puller->options.lengths, puller, &plan);
+    }
     while (!error) {
         error = puller->options.pull == FEED_INDEX ? take_walk(puller, &left, &grant)
                                                    : grant_queue_take(&puller->grants, &grant);
         if (!error)
-            error = pull_grant(connection, &plan, &grant, &answer);
+            error = buckets ? push_buckets(connection, &plan, &grant, &bucket, &answer)
+                            : pull_grant(connection, &plan, &grant, &answer);
     }
+    pull_bucket_release(&bucket);
     return error;
 }
 
@@ -367,6 +303,7 @@ void puller_cancel(struct puller *puller)
 {
     if (!puller)
         return;
+    atomic_store(&puller->cancelled, true);
     pthread_mutex_lock(&puller->lock);
     puller->stopped = true;
     pthread_cond_broadcast(&puller->changed);
@@ -404,6 +341,17 @@ enum error puller_grant(struct puller *puller, struct grant grant)
 const struct sampler_stream *puller_stream(const struct puller *puller)
 {
     return atomic_load(&puller->described) ? &puller->stream : NULL;
+}
+
+int64_t puller_round_epoch(const struct puller *puller, int64_t index, int64_t epoch)
+{
+    const struct rank_walk *walk = &puller->options.walk;
+    struct pull_plan plan;
+    if (puller->options.pull != FEED_INDEX || walk->world <= 1)
+        return epoch;
+    pull_plan_init(&plan, &puller->stream, puller->options.batch_rows, ROWS_AHEAD);
+    int64_t known = pull_plan_epoch(&plan, rank_walk_round(walk, index));
+    return known < 0 ? epoch : known;
 }
 
 int64_t puller_next_index(const struct puller *puller)

@@ -46,7 +46,9 @@ struct puller_options {
     size_t leases_at_once;          /* of a request, 1 to SAMPLER_LEASES_AT_ONCE */
     struct label_check *labels;     /* borrowed; NULL: the frame's labels are not asked for */
     const struct store_info *store; /* borrowed; compared with the stream before the first draw */
-    bool fails_on_bad_rows;         /* it ends where a bad row will come, or where one is missing */
+    size_t bucket_window;   /* FEED_INDEX: pull_bucket.h; 0: batches as the sampler cuts them */
+    struct store *lengths;  /* borrowed; of buckets: says how long rows are */
+    bool fails_on_bad_rows; /* it ends where a bad row will come, or where one is missing */
 };
 
 struct puller;
@@ -58,6 +60,10 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
 enum error puller_grant(struct puller *puller, struct grant grant) MUST_CHECK;
 /* By index: what the stream is, once the sampler has said so; else NULL. Any thread. */
 const struct sampler_stream *puller_stream(const struct puller *puller);
+/* By index: the epoch of the first batch of the round (rank_walk.h) in which this rank takes batch
+ * `index`, which is of `epoch`: the same for all ranks, where the design allows to tell. Of a batch
+ * that came; any thread. */
+int64_t puller_round_epoch(const struct puller *puller, int64_t index, int64_t epoch);
 /* By index, and once the ring has ended: the batch that would have come next. */
 int64_t puller_next_index(const struct puller *puller);
 /* The caller has had the first `count` batches. Any thread; costs next to nothing. */

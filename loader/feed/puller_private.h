@@ -50,6 +50,7 @@ struct puller {
     int64_t next_index, pulled; /* the batch that comes next; how many came */
     size_t running;             /* threads that have not left */
     bool ended, stopped;        /* no new request is sent */
+    atomic_bool cancelled;      /* no row's length is waited for */
     struct error_report report; /* why: the first failure, else ERROR_END */
     /* One connection compares stream and store, the others wait for it. */
     pthread_mutex_t check_lock;

@@ -35,6 +35,11 @@ enum error rank_state_parse(struct rank_state *state, const char *text,
                           "the state counts batches of %" PRId64 " rows, this feed has %" PRId64
                           " a batch",
                           position.batch_rows, state->batch_rows);
+    if (!error && position.bucket_window != state->bucket_window)
+        error = error_set(ERROR_CONFLICT,
+                          "the state is of a feed with a bucket window of %" PRId64
+                          " batches (0: none), this one has %" PRId64,
+                          position.bucket_window, state->bucket_window);
     if (!error && index_set_end(&batches) > BATCHES_LIMIT)
         error = error_set(ERROR_INPUT,
                           "the state says that %" PRId64 " batches are done; no order "
@@ -96,7 +101,8 @@ static enum error collect_batches(const struct rank_state *state, struct index_s
 enum error rank_state_print(const struct rank_state *state, const struct sampler_stream *stream,
                             struct buffer *out)
 {
-    const struct stream_position position = {.stream = *stream, .batch_rows = state->batch_rows};
+    const struct stream_position position = {
+        .stream = *stream, .batch_rows = state->batch_rows, .bucket_window = state->bucket_window};
     struct index_set batches = {.count = 0};
     enum error error = collect_batches(state, &batches);
     if (!error)

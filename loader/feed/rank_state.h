@@ -19,14 +19,14 @@
 #include "loader/feed/sampler_client.h"
 
 struct rank_state {
-    int64_t first, rank, world; /* as those of the walk */
-    int64_t batch_rows;
+    int64_t first, rank, world; /* as those of the walk; of parts, their places among all */
+    int64_t batch_rows, bucket_window;
     struct index_set begun; /* steps that were done when this feed began */
     struct index_set done;  /* all that are, with those */
 };
 
 /* Sets `first`, `begun` and `done` to what the text says; its order is *ret_stream. ERROR_CONFLICT
- * when it is of batches of another size, ERROR_INPUT when it is no such text. */
+ * when it is of batches of another size or other buckets, ERROR_INPUT when it is no such text. */
 enum error rank_state_parse(struct rank_state *state, const char *text,
                             struct sampler_stream *ret_stream) MUST_CHECK;
 /* The batch that the feed handed out as number `sequence`, from 0 on, was given back. */

@@ -32,12 +32,6 @@ struct resident_set {
 
 /* ---- places by ids ------------------------------------------------------ */
 
-static inline uint64_t hash_of(int64_t id)
-{
-    uint64_t mixed = (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15);
-    return mixed ^ (mixed >> 32);
-}
-
 struct id_key {
     const int64_t *ids;
     int64_t id;
@@ -53,7 +47,7 @@ static inline uint32_t place_of(const struct resident_set *set, int64_t id)
 {
     struct id_key key = {.ids = set->ids, .id = id};
     if (!set->by_row)
-        return hash_table_find(&set->table, hash_of(id), has_id, &key);
+        return hash_table_find(&set->table, hash_table_mix(id), has_id, &key);
     return id < set->row_limit ? set->by_row[id] - 1 : NO_PLACE;
 }
 _Static_assert(HASH_TABLE_NONE == NO_PLACE, "what is not found");
@@ -70,7 +64,7 @@ static inline uint32_t add(struct resident_set *set, int64_t id, int64_t sequenc
     if (set->by_row)
         set->by_row[id] = place + 1;
     else
-        hash_table_put(&set->table, hash_of(id), place);
+        hash_table_put(&set->table, hash_table_mix(id), place);
     return place;
 }
 

@@ -48,11 +48,15 @@ struct slot {
     double *labels;      /* [B], host */
     void *host_labels;   /* [B] of the labels' element, host; NULL: none are wanted on the device */
     void *device_labels; /* the same on the device; on a CPU `host_labels` */
+    void *one_hot;       /* rows of the labels, whose codes those are, on the device; NULL: not
+                          * wanted */
     void *weights;       /* [B] of the weights' element, host; NULL: not wanted */
-    void *device_weights; /* the same on the device; on a CPU `weights` */
-    int64_t *groups;      /* [B], host; NULL: not wanted */
-    void *device_groups;  /* the same on the device; on a CPU `groups` */
-    void *host;           /* [B, row_bytes], pinned */
+    void *device_weights;    /* the same on the device; on a CPU `weights` */
+    int64_t *groups;         /* [B], host; NULL: not wanted */
+    void *device_groups;     /* the same on the device; on a CPU `groups` */
+    int64_t *lengths;        /* [B], host: of rows that differ in length; NULL: they do not */
+    int64_t *device_lengths; /* the same on the device; on a CPU `lengths` */
+    void *host;              /* [B, row_bytes], pinned; with lengths [rows, width] of it */
     void *device; /* its target, [B, device_row_bytes], while COPYING, COPIED and BUSY; `host` when
                    * those are 0 */
     uint32_t *places;        /* [B], host; where resident_set.h has its rows; NULL: it has none */
@@ -63,6 +67,7 @@ struct slot {
     int64_t sequence;
     int64_t epoch, first, index, seq, attempt; /* as those of a pull */
     size_t rows;                               /* 0..B */
+    size_t width;                              /* features of a row, zeros included */
     size_t bad_rows;                           /* left out, or replaced by zeros */
     size_t new_rows,
         own_rows; /* with places: rows in `host` that stay on the device, at places from
@@ -80,8 +85,10 @@ struct ring_shape {
     size_t device_row_bytes; /* of a row on the device; 0: the host memory is used (CPU, or rows of
                               * no bytes) */
     size_t label_bytes;      /* of a label on the device; 0: none are wanted there */
+    size_t one_hot_bytes;    /* of its one-hot row, of which `label_bytes` are the code; 0: none */
     size_t weight_bytes;     /* of a row's weight, and of its group; 0: they are not wanted */
     size_t group_bytes;
+    bool has_lengths;   /* rows differ in length */
     bool has_places;    /* rows are gathered on the device */
     size_t targets;     /* batches on the device at a time, on a CPU; 0: K */
     bool caller_copies; /* whoever waits for a batch that nobody copies yet is to do it itself */

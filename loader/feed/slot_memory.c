@@ -4,12 +4,14 @@
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "common/array.h"
 #include "common/log.h"
 #include "common/machine.h"
 
 #define ALIGNMENT_BYTES ((size_t)4096)
+#define FAR_BYTES ((size_t)64 << 10) /* a stride of rows that is many pages long */
 
 /* Where the parts of all slots begin in the piece of host memory: slot 0's, slot 1's, ... */
 struct host_layout {
@@ -19,11 +21,12 @@ struct host_layout {
 
 /* One small thing a row that the device has, too. */
 struct side {
-    size_t bytes; /* a row; 0: not wanted */
-    size_t begin; /* as those of a layout */
-    void *device; /* owned; of all slots; NULL: those of the host are the device's */
+    size_t bytes;    /* a row; 0: not wanted */
+    size_t begin;    /* as those of a layout */
+    void *device;    /* owned; of all slots; NULL: those of the host are the device's */
+    bool made_there; /* the host has none of it, where the device has memory of its own */
 };
-enum { LABELS, WEIGHTS, GROUPS, PLACES, SIDES };
+enum { LABELS, ONE_HOT, WEIGHTS, GROUPS, LENGTHS, PLACES, SIDES };
 
 struct slot_memory {
     struct device *device;
@@ -63,7 +66,7 @@ static struct host_layout layout_of(const struct ring_shape *shape, struct side 
     layout.ids = add_parts(&layout, shape->slots, shape->rows, sizeof(int64_t));
     layout.labels = add_parts(&layout, shape->slots, shape->rows, sizeof(double));
     for (size_t i = 0; i < SIDES; i++) {
-        if (sides[i].bytes > 0)
+        if (sides[i].bytes > 0 && !sides[i].made_there)
             sides[i].begin = add_parts(&layout, shape->slots, shape->rows, sides[i].bytes);
     }
     return layout;
@@ -74,12 +77,15 @@ static struct host_layout layout_of(const struct ring_shape *shape, struct side 
 static enum error check_size(const struct ring_shape *shape, const struct device *device)
 {
     size_t places = shape->has_places ? sizeof(uint32_t) : 0;
+    size_t lengths = shape->has_lengths ? sizeof(int64_t) : 0;
     size_t row = sizeof(int64_t) + sizeof(double) + shape->label_bytes + shape->weight_bytes +
-                 shape->group_bytes + places;
+                 shape->group_bytes + lengths + places;
     size_t total = SIZE_MAX, targets = 0;
     struct machine machine;
     machine_look(&machine);
     bool over = __builtin_add_overflow(row, shape->row_bytes, &row);
+    if (device->kind == DEVICE_CPU)
+        over |= __builtin_add_overflow(row, shape->one_hot_bytes, &row);
     over |= __builtin_mul_overflow(row, shape->slots, &total);
     if (device->kind == DEVICE_CPU)
         over |= __builtin_mul_overflow(shape->targets, shape->device_row_bytes, &targets);
@@ -122,7 +128,7 @@ static void *host_part(const struct slot_memory *memory, size_t begin, const str
 static void bind_side(const struct slot_memory *memory, const struct slot *slot,
                       const struct side *side, void **ret_host, void **ret_device)
 {
-    if (side->bytes > 0)
+    if (side->bytes > 0 && !side->made_there)
         *ret_host = host_part(memory, side->begin, slot, side->bytes);
     *ret_device = side->device ? part(side->device, slot->number, memory->shape.rows, side->bytes)
                                : *ret_host;
@@ -131,12 +137,17 @@ static void bind_side(const struct slot_memory *memory, const struct slot *slot,
 static void bind_sides(const struct slot_memory *memory, struct slot *slot)
 {
     const struct side *sides = memory->sides;
-    void *groups = NULL, *places = NULL, *device_places = NULL;
+    void *groups = NULL, *places = NULL, *device_places = NULL, *made = NULL;
+    void *lengths = NULL, *device_lengths = NULL;
     bind_side(memory, slot, &sides[LABELS], &slot->host_labels, &slot->device_labels);
+    bind_side(memory, slot, &sides[ONE_HOT], &made, &slot->one_hot);
     bind_side(memory, slot, &sides[WEIGHTS], &slot->weights, &slot->device_weights);
     bind_side(memory, slot, &sides[GROUPS], &groups, &slot->device_groups);
+    bind_side(memory, slot, &sides[LENGTHS], &lengths, &device_lengths);
     bind_side(memory, slot, &sides[PLACES], &places, &device_places);
     slot->groups = groups;
+    slot->lengths = lengths;
+    slot->device_lengths = device_lengths;
     slot->places = places;
     slot->device_places = device_places;
 }
@@ -157,12 +168,24 @@ static enum error slot_init(struct slot_memory *memory, struct slot *slot)
     return error ? error : device_event_new(memory->device, &slot->released);
 }
 
+/* Rows that differ in length come with the stride of the store's longest: beside one of megabytes,
+ * each short one would have a huge page cleared for it. Only a wish. */
+static void want_small_pages(const struct slot_memory *memory)
+{
+    const struct ring_shape *shape = &memory->shape;
+    if (memory->device->kind == DEVICE_CPU && shape->has_lengths && shape->row_bytes >= FAR_BYTES)
+        (void)madvise(memory->host + memory->layout.rows,
+                      shape->slots * part_bytes(shape->rows, shape->row_bytes), MADV_NOHUGEPAGE);
+}
+
 static enum error make_host(struct slot_memory *memory)
 {
     void *host = NULL;
     memory->layout = layout_of(&memory->shape, memory->sides);
     enum error error = device_host_new(memory->device, memory->layout.bytes, &host);
     memory->host = host;
+    if (!error)
+        want_small_pages(memory);
     return error;
 }
 
@@ -206,10 +229,13 @@ enum error slot_memory_new(const struct ring_shape *shape, struct device *device
         .device = device,
         .shape = whole,
         .slots = slots,
-        .sides = {[LABELS] = {.bytes = shape->label_bytes},
-                  [WEIGHTS] = {.bytes = shape->weight_bytes},
-                  [GROUPS] = {.bytes = shape->group_bytes},
-                  [PLACES] = {.bytes = shape->has_places ? sizeof(uint32_t) : 0}}};
+        .sides = {
+            [LABELS] = {.bytes = shape->label_bytes},
+            [ONE_HOT] = {.bytes = shape->one_hot_bytes, .made_there = device->kind != DEVICE_CPU},
+            [WEIGHTS] = {.bytes = shape->weight_bytes},
+            [GROUPS] = {.bytes = shape->group_bytes},
+            [LENGTHS] = {.bytes = shape->has_lengths ? sizeof(int64_t) : 0},
+            [PLACES] = {.bytes = shape->has_places ? sizeof(uint32_t) : 0}}};
     error = memory_init(memory);
     if (error) {
         slot_memory_free(memory);

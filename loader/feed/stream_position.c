@@ -41,6 +41,8 @@ enum error stream_position_print(const struct stream_position *position,
                  ",\"epoch_draws\":%" PRId64 ",\"batch_size\":%" PRId64 ",\"next_index\":%" PRId64,
                  stream->replacement ? "true" : "false", stream->seed, stream->units,
                  stream->epochs, stream->epoch_draws, position->batch_rows, index_set_end(done));
+    if (position->bucket_window > 0)
+        buffer_print(out, ",\"bucket_window\":%" PRId64, position->bucket_window);
     if (position->ended)
         buffer_add_text(out, ",\"ended\":true");
     print_holes(out, done);
@@ -92,6 +94,8 @@ enum error stream_position_parse(const char *text, const char *what,
         error = json_get_integer(json, "batch_size", what, &position.batch_rows);
     if (!error)
         error = json_get_integer(json, "next_index", what, &next_index);
+    if (!error && cJSON_GetObjectItemCaseSensitive(json, "bucket_window"))
+        error = json_get_integer(json, "bucket_window", what, &position.bucket_window);
     if (error)
         goto out;
     if (position.batch_rows < 1 || next_index < 0) {

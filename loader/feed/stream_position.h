@@ -19,6 +19,8 @@
 struct stream_position {
     struct sampler_stream stream;
     int64_t batch_rows; /* B, at least 1 */
+    int64_t
+        bucket_window; /* of a feed with buckets (feed.h): its batches hold other units; 0: none */
     bool ended; /* no batch behind those that are done is trained, and there are steps left */
 };
 

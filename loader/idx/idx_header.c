@@ -36,8 +36,6 @@ static uint64_t big_endian(const uint8_t *at, size_t bytes)
 
 static enum error check_magic(const uint8_t *bytes, size_t length, const char *path)
 {
-    if (length >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b)
-        return error_set(ERROR_INPUT, "%s is compressed; unpack it (gzip -d)", path);
     if (length < 4 || bytes[0] != 0 || bytes[1] != 0 || bytes_of(bytes[2]) == 0)
         return error_set(ERROR_INPUT,
                          "%s is not " FORMAT ": its first bytes are no 0, 0, a type of 8, 9, 11, "
@@ -51,8 +49,8 @@ static enum error check_magic(const uint8_t *bytes, size_t length, const char *p
     return OK;
 }
 
-enum error idx_header_parse(const uint8_t *bytes, size_t length, uint64_t file_bytes,
-                            const char *path, struct idx_header *ret_header)
+enum error idx_header_parse(const uint8_t *bytes, size_t length, const char *path,
+                            struct idx_header *ret_header)
 {
     enum error error = check_magic(bytes, length, path);
     if (error)
@@ -76,15 +74,22 @@ enum error idx_header_parse(const uint8_t *bytes, size_t length, uint64_t file_b
             is_over |= __builtin_mul_overflow(header.values, size, &header.values);
     }
     is_over |= __builtin_add_overflow(total, header.bytes, &total);
-    if (is_over || total != file_bytes)
-        return error_set(ERROR_INPUT,
-                         "%s has %" PRIu64 " bytes; its header says %s%" PRIu64 " (%" PRId64
-                         " rows of %zu values)",
-                         path, file_bytes, is_over ? "more than " : "",
-                         is_over ? UINT64_MAX : total, header.rows, header.values);
+    header.file_bytes = is_over ? UINT64_MAX : total;
     header.row_bytes = header.values * header.value_bytes;
     *ret_header = header;
     return OK;
+}
+
+enum error idx_header_check(const struct idx_header *header, uint64_t file_bytes, const char *path)
+{
+    bool is_over = header->file_bytes == UINT64_MAX;
+    if (!is_over && header->file_bytes == file_bytes)
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "%s has %" PRIu64 " bytes; its header says %s%" PRIu64 " (%" PRId64
+                     " rows of %zu values)",
+                     path, file_bytes, is_over ? "more than " : "", header->file_bytes,
+                     header->rows, header->values);
 }
 
 double idx_value(enum idx_type type, const uint8_t *at)

@@ -32,14 +32,17 @@ struct idx_header {
     int64_t rows;                        /* the first of them, at least 1 */
     size_t values; /* of a row, at least 1: the product of the other dimensions */
     size_t row_bytes;
-    size_t bytes; /* of the header */
+    size_t bytes;        /* of the header */
+    uint64_t file_bytes; /* of header and rows; UINT64_MAX: more than a file can have */
 };
 
-/* `bytes`: the file's first ones, IDX_HEADER_BYTES_LIMIT or all; `file_bytes`: its length.
- * ERROR_INPUT naming `path`, what it holds and what would be right: another magic number, no
- * dimension or too many, an empty one, a length that is not what the dimensions say. */
-enum error idx_header_parse(const uint8_t *bytes, size_t length, uint64_t file_bytes,
-                            const char *path, struct idx_header *ret_header) MUST_CHECK;
+/* `bytes`: the file's first ones, IDX_HEADER_BYTES_LIMIT or all. ERROR_INPUT naming `path`, what it
+ * holds and what would be right: another magic number, no dimension or too many, an empty one. */
+enum error idx_header_parse(const uint8_t *bytes, size_t length, const char *path,
+                            struct idx_header *ret_header) MUST_CHECK;
+/* ERROR_INPUT when the file's length is not what its dimensions say. */
+enum error idx_header_check(const struct idx_header *header, uint64_t file_bytes,
+                            const char *path) MUST_CHECK;
 
 /* The value at `at`, exactly. */
 double idx_value(enum idx_type type, const uint8_t *at);

@@ -15,44 +15,70 @@
 #define IMAGES "-images-idx3-"
 #define LABELS "-labels-idx1-"
 
-/* ---- headers ------------------------------------------------------------ */
-
-static enum error read_header(struct source_file *file, struct idx_header *ret_header)
-{
-    uint8_t bytes[IDX_HEADER_BYTES_LIMIT];
-    uint64_t all = file->identity.size_bytes;
-    size_t length = all < sizeof(bytes) ? (size_t)all : sizeof(bytes);
-    enum error error = source_file_read(file, bytes, length, 0);
-    return error ? error : idx_header_parse(bytes, length, all, file->path, ret_header);
-}
-
 /* ---- labels ------------------------------------------------------------- */
 
-/* "train-labels-idx1-ubyte" beside "train-images-idx3-ubyte"; owned; NULL: the name is another. */
-static enum error name_labels(const char *path, char **ret_path)
+/* The names of "train-labels-idx1-ubyte" beside "train-images-idx3-ubyte", packed like it or
+ * otherwise, the first that is there being taken. */
+static const char *const packings[] = {"", ".gz", ".zst"};
+#define NAMES (1 + sizeof(packings) / sizeof(packings[0]))
+
+struct label_names {
+    char *text;         /* owned; NULL: the images' name is another */
+    char *names[NAMES]; /* borrowed from it */
+};
+
+static size_t unpacked_length(const char *path)
 {
+    size_t length = strlen(path);
+    for (size_t i = 1; i < NAMES - 1; i++) {
+        size_t ending = strlen(packings[i]);
+        if (length > ending && strcmp(path + length - ending, packings[i]) == 0)
+            return length - ending;
+    }
+    return length;
+}
+
+static enum error name_labels(const char *path, struct label_names *ret_names)
+{
+    enum { ENDING_BYTES = 5 };
     const char *images = strstr(path, IMAGES), *next = images;
     while (next && (next = strstr(next + 1, IMAGES)))
         images = next;
-    *ret_path = NULL;
+    *ret_names = (struct label_names){.text = NULL};
     if (!images)
         return OK;
-    char *found = strdup(path);
-    if (!found)
-        return error_set_memory(strlen(path), "a file's name");
-    memcpy(found + (images - path), LABELS, sizeof(LABELS) - 1);
-    *ret_path = found;
+    size_t bytes = strlen(path) + ENDING_BYTES;
+    char *text = array_new(NAMES, bytes, "names of files");
+    if (!text)
+        return ERROR_MEMORY;
+    ret_names->text = text;
+    for (size_t i = 0; i < NAMES; i++, text += bytes) {
+        if (i == 0)
+            snprintf(text, bytes, "%s", path);
+        else
+            snprintf(text, bytes, "%.*s%s", (int)unpacked_length(path), path, packings[i - 1]);
+        memcpy(text + (images - path), LABELS, sizeof(LABELS) - 1);
+        ret_names->names[i] = text;
+    }
     return OK;
 }
 
-/* The same, if it is there. */
-static enum error find_labels(const char *path, char **ret_path)
+/* NULL: there is none. */
+static const char *find_labels(const struct label_names *names)
 {
-    enum error error = name_labels(path, ret_path);
-    if (!error && *ret_path && access(*ret_path, F_OK) != 0) {
-        free(*ret_path);
-        *ret_path = NULL;
+    for (size_t i = 0; names->text && i < NAMES; i++) {
+        if (access(names->names[i], F_OK) == 0)
+            return names->names[i];
     }
+    return NULL;
+}
+
+/* Those that are not there decide, too: one that comes is taken. */
+static enum error add_names(const struct label_names *names, store_file_sink *add, void *context)
+{
+    enum error error = OK;
+    for (size_t i = 0; names->text && i < NAMES && !error; i++)
+        error = add(context, names->names[i]);
     return error;
 }
 
@@ -60,11 +86,13 @@ static enum error idx_store_other_files(const char *path, struct uri_query *quer
                                         store_file_sink *add, void *context)
 {
     const char *labels = uri_query_get(query, "labels");
-    char *named = NULL;
-    enum error error = labels ? OK : name_labels(path, &named);
-    if (!error && (labels ? labels : named))
-        error = add(context, labels ? labels : named);
-    free(named);
+    if (labels)
+        return add(context, labels);
+    struct label_names names;
+    enum error error = name_labels(path, &names);
+    if (!error)
+        error = add_names(&names, add, context);
+    free(names.text);
     return error;
 }
 
@@ -76,22 +104,22 @@ static enum error check_labels(const struct idx_store *store, const struct idx_h
                          path, labels->values);
     if (labels->type == IDX_F32 || labels->type == IDX_F64)
         return error_set(ERROR_INPUT, "%s holds no labels, but floats; integers are right", path);
-    if (labels->rows != store->header.rows)
+    if (labels->rows != store->text.header.rows)
         return error_set(ERROR_INPUT, "%s has %" PRId64 " labels, %s has %" PRId64 " rows", path,
-                         labels->rows, store->path, store->header.rows);
+                         labels->rows, store->path, store->text.header.rows);
     return OK;
 }
 
-static enum error copy_labels(struct idx_store *store, const struct idx_header *header,
+static enum error copy_labels(struct idx_store *store, const struct idx_text *text,
                               struct source_file *file)
 {
+    const struct idx_header *header = &text->header;
     struct strided_rows rows;
     const uint8_t *record = NULL;
     store->labels = array_new((size_t)header->rows, sizeof(*store->labels), "labels");
     if (!store->labels)
         return ERROR_MEMORY;
-    enum error error =
-        strided_rows_init(&rows, file, header->bytes, header->row_bytes, header->rows);
+    enum error error = idx_text_rows(text, file, &rows);
     for (int64_t row = 0; row < header->rows && !error; row++) {
         error = strided_rows_next(&rows, row, &record);
         if (!error)
@@ -104,28 +132,30 @@ static enum error copy_labels(struct idx_store *store, const struct idx_header *
 static enum error read_labels(struct idx_store *store, const char *path)
 {
     struct source_file file;
-    struct idx_header header;
-    enum error error = source_file_open(&file, path, NULL);
+    struct idx_text text;
+    enum error error = idx_text_open(&text, path, false);
     if (error)
         return error;
-    error = read_header(&file, &header);
+    error = check_labels(store, &text.header, path);
     if (!error)
-        error = check_labels(store, &header, path);
-    if (!error)
-        error = copy_labels(store, &header, &file);
-    source_file_close(&file);
+        error = source_file_open(&file, path, &text.source.identity);
+    if (!error) {
+        error = copy_labels(store, &text, &file);
+        source_file_close(&file);
+    }
+    idx_text_release(&text);
     return error;
 }
 
 /* `labels` is what the URI says; NULL: nothing, "": there are none. */
 static enum error open_labels(struct idx_store *store, const char *labels)
 {
-    char *found = NULL;
-    enum error error = labels ? OK : find_labels(store->path, &found);
-    const char *path = labels ? labels : found;
-    if (!error && path && path[0])
+    struct label_names names;
+    enum error error = name_labels(store->path, &names);
+    const char *path = error ? NULL : labels ? labels : find_labels(&names);
+    if (path && path[0])
         error = read_labels(store, path);
-    free(found);
+    free(names.text);
     return error;
 }
 
@@ -134,13 +164,12 @@ static enum error open_labels(struct idx_store *store, const char *labels)
 /* Are all values integers from 0 to 255? Which rows have one that is no number? */
 static enum error look_through(struct idx_store *store, struct source_file *file)
 {
-    const struct idx_header *header = &store->header;
+    const struct idx_header *header = &store->text.header;
     struct strided_rows rows;
     const uint8_t *record = NULL;
     bool all_u8 = true, is_u8;
     float *features = array_new(header->values, sizeof(*features), "a row of an IDX file");
-    enum error error =
-        strided_rows_init(&rows, file, header->bytes, header->row_bytes, header->rows);
+    enum error error = idx_text_rows(&store->text, file, &rows);
     if (!features)
         error = ERROR_MEMORY;
     for (int64_t i = 0; i < header->rows && !error; i++) {
@@ -162,7 +191,7 @@ static enum error look_through(struct idx_store *store, struct source_file *file
 static enum error name_features(struct idx_store *store)
 {
     enum { NAME_BYTES = 21 };
-    size_t count = store->header.values;
+    size_t count = store->text.header.values;
     if (count > FEATURES_LIMIT)
         return error_set(ERROR_INPUT, "%s has %zu values a row; at most %zu are possible",
                          store->path, count, FEATURES_LIMIT);
@@ -179,36 +208,40 @@ static enum error name_features(struct idx_store *store)
 
 /* ---- open --------------------------------------------------------------- */
 
-static enum error open_values(struct idx_store *store, bool keys_only)
+static enum error look_at_values(struct idx_store *store)
 {
     struct source_file file;
-    struct store_info *info = &store->store.info;
-    enum error error = source_file_open(&file, store->path, NULL);
+    enum error error = source_file_open(&file, store->path, &store->text.source.identity);
     if (error)
         return error;
-    store->identity = file.identity;
-    error = read_header(&file, &store->header);
-    if (!error)
-        error = name_features(store);
-    if (!error) {
-        *info = (struct store_info){.rows = store->header.rows,
-                                    .features = store->header.values,
-                                    .shape = store->header.dimensions > 1 ? store->header.shape + 1
-                                                                          : NULL,
-                                    .dimensions = store->header.dimensions - 1,
-                                    .element = ELEMENT_U8,
-                                    .bytes = file.identity.size_bytes,
-                                    .feature_names = (const char *const *)store->names};
-        if (store->header.type != IDX_U8 && !keys_only)
-            error = look_through(store, &file);
-    }
+    error = look_through(store, &file);
     source_file_close(&file);
     return error;
+}
+
+static enum error open_values(struct idx_store *store, bool keys_only)
+{
+    const struct idx_header *header = &store->text.header;
+    enum error error = idx_text_open(&store->text, store->path, !keys_only);
+    if (!error)
+        error = name_features(store);
+    if (error)
+        return error;
+    store->store.info =
+        (struct store_info){.rows = header->rows,
+                            .features = header->values,
+                            .shape = header->dimensions > 1 ? header->shape + 1 : NULL,
+                            .dimensions = header->dimensions - 1,
+                            .element = ELEMENT_U8,
+                            .bytes = store->text.source.identity.size_bytes,
+                            .feature_names = (const char *const *)store->names};
+    return header->type != IDX_U8 && !keys_only ? look_at_values(store) : OK;
 }
 
 static void idx_store_close(struct store *base)
 {
     struct idx_store *store = (struct idx_store *)base;
+    idx_text_release(&store->text);
     free(store->path);
     free(store->labels);
     free(store->names);
@@ -245,7 +278,9 @@ static enum error idx_store_open(struct uri *uri, bool keys_only, struct store *
 
 const struct store_ops store_idx_ops = {
     .scheme = "idx",
-    .endings = "-idx2-ubyte|-idx3-ubyte|-idx4-ubyte|.idx",
+    .endings = "-idx2-ubyte|-idx3-ubyte|-idx4-ubyte|.idx|"
+               "-idx2-ubyte.gz|-idx3-ubyte.gz|-idx4-ubyte.gz|.idx.gz|"
+               "-idx2-ubyte.zst|-idx3-ubyte.zst|-idx4-ubyte.zst|.idx.zst",
     .open = idx_store_open,
     .other_files = idx_store_other_files,
     .close = idx_store_close,

@@ -7,15 +7,13 @@
 #ifndef LOADER_IDX_STORE_IDX_H
 #define LOADER_IDX_STORE_IDX_H
 
-#include "loader/idx/idx_header.h"
-#include "loader/store/source_file.h"
+#include "loader/idx/idx_text.h"
 #include "loader/store/store.h"
 
 struct idx_store {
     struct store store; /* first */
     char *path;         /* owned */
-    struct file_identity identity;
-    struct idx_header header;
+    struct idx_text text;
     int32_t *labels; /* owned; [rows]; NULL: none */
     char **names;    /* owned; [F], in one piece of memory */
     char *first_bad; /* owned; the message about the first bad row; NULL: none */

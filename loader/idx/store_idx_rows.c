@@ -14,7 +14,7 @@
 enum row_status idx_row_decode(const struct idx_store *store, int64_t row, const uint8_t *bytes,
                                enum element element, void *features, bool *ret_is_u8)
 {
-    const struct idx_header *header = &store->header;
+    const struct idx_header *header = &store->text.header;
     *ret_is_u8 = true;
     if (header->type == IDX_U8) {
         memcpy(features, bytes, header->values);
@@ -97,10 +97,7 @@ static enum error scan_begin(struct scan *scan, enum scan_columns columns, store
     scan->block = scan_block_new(&store->store.info, columns, sink, context);
     if (!scan->block)
         return ERROR_MEMORY;
-    return columns & SCAN_FEATURES
-               ? strided_rows_init(&scan->rows, &scan->file, store->header.bytes,
-                                   store->header.row_bytes, store->header.rows)
-               : OK;
+    return columns & SCAN_FEATURES ? idx_text_rows(&store->text, &scan->file, &scan->rows) : OK;
 }
 
 enum error idx_store_scan(struct store *base, enum scan_columns columns, store_sink *sink,
@@ -108,7 +105,7 @@ enum error idx_store_scan(struct store *base, enum scan_columns columns, store_s
 {
     const struct idx_store *store = (const struct idx_store *)base;
     struct scan scan = {.store = store};
-    enum error error = source_file_open(&scan.file, store->path, &store->identity);
+    enum error error = source_file_open(&scan.file, store->path, &store->text.source.identity);
     if (error)
         return error;
     error = scan_begin(&scan, columns, sink, context);
@@ -141,11 +138,13 @@ static enum error take_row(const struct store *base, struct fetch_call *call,
 enum error idx_reader_open(struct store *base, struct reader **ret_reader)
 {
     const struct idx_store *store = (const struct idx_store *)base;
+    const struct idx_header *header = &store->text.header;
     struct strided_layout layout = {.path = store->path,
                                     .name = store->path,
-                                    .identity = &store->identity,
-                                    .begin = store->header.bytes,
-                                    .row_bytes = store->header.row_bytes,
+                                    .identity = &store->text.source.identity,
+                                    .text = idx_text_records(&store->text),
+                                    .begin = header->bytes,
+                                    .row_bytes = header->row_bytes,
                                     .find = find_row,
                                     .take = take_row};
     return strided_reader_open(base, &layout, ret_reader);

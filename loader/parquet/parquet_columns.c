@@ -126,18 +126,44 @@ static enum error find_blob(struct parquet_columns *columns, const char *element
     return OK;
 }
 
+/* ---- rows that differ in length ----------------------------------------- */
+
+static enum error find_ragged(struct parquet_columns *columns)
+{
+    struct parquet_column *found = NULL;
+    size_t features = 0;
+    if (!row_limit_varies(&columns->limit))
+        return OK;
+    for (size_t i = 0; i < columns->read_count; i++) {
+        struct parquet_column *column = &columns->read[i];
+        features += column->role == COLUMN_FEATURE;
+        if (column->role == COLUMN_FEATURE && (columns->blob || arrow_type_is_list(&column->type)))
+            found = column;
+    }
+    if (!found || features > 1)
+        return error_set(ERROR_USAGE,
+                         "longest= is for rows whose features are one column, of lists or bytes; "
+                         "features=NAME in the URI names it");
+    found->features = 0;
+    found->varies = columns->blob && !columns->element_told;
+    columns->ragged = found;
+    return OK;
+}
+
 /* ---- life --------------------------------------------------------------- */
 
 enum error parquet_columns_init(struct parquet_columns *columns, const struct arrow_schema *schema,
                                 const struct column_choice *choice, const char *element,
                                 bool keys_only)
 {
-    *columns = (struct parquet_columns){.names = NULL};
+    *columns = (struct parquet_columns){.limit = choice->limit};
     enum error error = copy_names(columns, schema);
     if (!error)
         error = add_columns(columns, schema, choice, keys_only);
     if (!error && !keys_only)
         error = find_blob(columns, element);
+    if (!error && !keys_only)
+        error = find_ragged(columns);
     if (error)
         parquet_columns_release(columns);
     return error;

@@ -9,6 +9,7 @@
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/file_reader.h>
+#include <parquet/size_statistics.h>
 #include <parquet/statistics.h>
 
 #include <algorithm>
@@ -151,6 +152,26 @@ struct parquet_handle {
 namespace
 {
 
+// What the values of lists and of bytes take, however well their pages encode them; 0 where the
+// footer does not tell.
+int64_t value_bytes(const parquet::RowGroupMetaData &group)
+{
+    constexpr int64_t kMost = int64_t{1} << 36; // a damaged footer may say anything
+    int64_t bytes = 0;
+    for (int i = 0; i < group.num_columns(); i++) {
+        const parquet::ColumnDescriptor *column = group.schema()->Column(i);
+        const auto chunk = group.ColumnChunk(i);
+        const auto sizes = chunk->size_statistics();
+        if (column->max_repetition_level() > 0)
+            bytes += std::clamp(chunk->num_values(), int64_t{0}, kMost) *
+                     parquet::GetTypeByteSize(column->physical_type());
+        if (sizes)
+            bytes +=
+                std::clamp(sizes->unencoded_byte_array_data_bytes.value_or(0), int64_t{0}, kMost);
+    }
+    return bytes;
+}
+
 arrow::Status open_file(const parquet_source &source, std::unique_ptr<parquet_handle> *ret_handle)
 {
     arrow::MemoryPool *pool = arrow::system_memory_pool();
@@ -169,7 +190,8 @@ arrow::Status open_file(const parquet_source &source, std::unique_ptr<parquet_ha
     const auto metadata = handle->reader->parquet_reader()->metadata();
     for (int i = 0; i < metadata->num_row_groups(); i++) {
         const auto group = metadata->RowGroup(i);
-        handle->groups.push_back({group->num_rows(), group->total_byte_size()});
+        handle->groups.push_back(
+            {group->num_rows(), std::max(group->total_byte_size(), value_bytes(*group))});
     }
     *ret_handle = std::move(handle);
     return arrow::Status::OK();

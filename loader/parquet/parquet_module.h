@@ -26,7 +26,8 @@ struct parquet_source {
     int (*read)(void *context, void *out, size_t bytes, uint64_t offset);
 };
 
-/* A row group: `bytes` are those of its pages, unpacked. */
+/* A row group: `bytes` are those of its pages, unpacked, or of its lists and bytes, if these take
+ * more. */
 struct parquet_group {
     int64_t rows, bytes;
 };

@@ -16,8 +16,7 @@ static enum error visit_tile(const struct parquet_pass *pass, struct parquet_til
     for (size_t i = 0; i < count && !error; i++) {
         if (tile->rows[i].status == ROW_BAD)
             parquet_tile_explain(tile, cursor, first, i);
-        error = pass->visit(pass->context, &tile->rows[i],
-                            tile->features ? tile->features + i * tile->row_bytes : NULL);
+        error = pass->visit(pass->context, &tile->rows[i], parquet_tile_row(tile, i));
     }
     return error;
 }
@@ -79,9 +78,8 @@ static enum error visit_all(const struct parquet_pass *pass, struct parquet_tile
 enum error parquet_pass_run(const struct parquet_pass *pass)
 {
     const struct parquet_store *store = pass->store;
-    size_t features = pass->part >= PARQUET_DOUBTFUL ? store->columns.features : 0;
     struct parquet_cursor cursor;
-    struct parquet_tile *tile = parquet_tile_new(features, pass->element);
+    struct parquet_tile *tile = parquet_tile_new(&store->columns, pass->part, pass->element);
     if (!tile)
         return ERROR_MEMORY;
     enum error error =

@@ -11,21 +11,29 @@
 #include "loader/store/feature.h"
 #include "loader/store/feature_blob.h"
 
-#define TILE_BYTES ((size_t)1 << 20) /* of features, unless a row has more */
+#define TILE_BYTES ((size_t)1 << 20) /* of features, unless a row has more, or rows differ */
+#define NO_ITEM SIZE_MAX             /* the list as a whole is bad */
 
-struct parquet_tile *parquet_tile_new(size_t features, enum element element)
+static const char what[] = "rows of a Parquet file";
+
+struct parquet_tile *parquet_tile_new(const struct parquet_columns *columns, enum parquet_part part,
+                                      enum element element)
 {
-    static const char what[] = "rows of a Parquet file";
     struct parquet_tile *tile = array_new(1, sizeof(*tile), what);
     if (!tile)
         return NULL;
     tile->element = element;
-    tile->row_bytes = features * element_bytes(element);
+    tile->row_bytes = columns->features * element_bytes(element);
     tile->limit = TILE_BYTES / (tile->row_bytes + 1) + 1;
     if (tile->limit > PARQUET_TILE_ROWS)
         tile->limit = PARQUET_TILE_ROWS;
-    tile->features = features ? array_new(tile->limit, tile->row_bytes, what) : NULL;
-    if (features && !tile->features) {
+    for (size_t i = 0; i < tile->limit; i++)
+        tile->begins[i] = i * tile->row_bytes;
+    if (part < PARQUET_DOUBTFUL)
+        return tile;
+    tile->features_bytes = tile->limit * tile->row_bytes + 1; /* none are features too */
+    tile->features = array_new(tile->features_bytes, 1, what);
+    if (!tile->features) {
         free(tile);
         return NULL;
     }
@@ -65,15 +73,13 @@ static const char *show_value(const struct arrow_values *values, int64_t row,
 }
 
 static void refuse_value(const struct parquet_cursor *cursor, const struct parquet_column *column,
-                         int64_t row, const char *wanted)
+                         int64_t row, const char *wanted, const char *advice)
 {
     char shown[TEXT_QUOTE_BYTES];
     const struct arrow_values *values = &cursor->values[column - cursor->columns->read];
-    bool is_word = column->role == COLUMN_FEATURE && column->type.kind == ARROW_TEXT;
     error_set(ERROR_INPUT, "%s, row %" PRId64 ": column \"%s\" is %s; %s belongs there%s",
               cursor->file.source.path, cursor->first_row + row, column->name,
-              show_value(values, row, shown), wanted,
-              is_word ? "; features=A,B,C in the URI names the columns to take" : "");
+              show_value(values, row, shown), wanted, advice);
 }
 
 static void refuse_item(const struct parquet_cursor *cursor, const struct parquet_column *column,
@@ -92,29 +98,63 @@ static void refuse_item(const struct parquet_cursor *cursor, const struct parque
               feature_wanted(known && isfinite(number)));
 }
 
+/* A row that is there is longer or shorter than others: where it is all features, rows may. */
+static const char *length_advice(const struct parquet_cursor *cursor,
+                                 const struct parquet_column *column, bool differs)
+{
+    return differs && column->features == cursor->columns->features ? ROW_LIMIT_HINT : "";
+}
+
+static void refuse_blob(const struct parquet_tile *tile, const struct parquet_cursor *cursor,
+                        const struct parquet_column *column, int64_t row)
+{
+    const struct arrow_values *values = &cursor->values[column - cursor->columns->read];
+    char wanted[FEATURE_BLOB_TEXT_BYTES];
+    struct text bytes = {.data = NULL, .length = FEATURE_BLOB_NONE};
+    bool there = arrow_values_bytes(values, row, &bytes), ragged = cursor->columns->ragged != NULL;
+    size_t unit = element_bytes(tile->element);
+    size_t features = ragged ? bytes.length / unit : column->features;
+    bool differs = there && !ragged && bytes.length != features * unit;
+    if (ragged && (!there || bytes.length % unit != 0))
+        snprintf(wanted, sizeof(wanted), "a value of %s", unit == 1 ? "bytes" : "32-bit floats");
+    else
+        feature_blob_copy(bytes.data, bytes.length, features, tile->element, tile->features,
+                          "value", wanted);
+    refuse_value(cursor, column, row, wanted, length_advice(cursor, column, differs));
+}
+
+static void refuse_list(const struct parquet_cursor *cursor, const struct parquet_column *column,
+                        int64_t row)
+{
+    const struct arrow_values *values = &cursor->values[column - cursor->columns->read];
+    char wanted[32];
+    int64_t first, count;
+    bool there = arrow_values_of_row(values, row, &first, &count);
+    snprintf(wanted, sizeof(wanted), "a list of %zu", column->features);
+    refuse_value(cursor, column, row, cursor->columns->ragged ? "a list" : wanted,
+                 length_advice(cursor, column, there));
+}
+
 void parquet_tile_explain(const struct parquet_tile *tile, const struct parquet_cursor *cursor,
                           int64_t first, size_t i)
 {
     const struct parquet_column *column = tile->bad[i];
     const struct arrow_values *values = &cursor->values[column - cursor->columns->read];
-    char wanted[FEATURE_BLOB_TEXT_BYTES];
     double number;
     bool known;
-    struct text bytes = {.data = NULL, .length = FEATURE_BLOB_NONE};
     int64_t row = first + (int64_t)i;
     if (cursor->columns->blob) {
-        arrow_values_bytes(values, row, &bytes);
-        feature_blob_copy(bytes.data, bytes.length, column->features, tile->element, tile->features,
-                          "value", wanted);
-        refuse_value(cursor, column, row, wanted);
+        refuse_blob(tile, cursor, column, row);
     } else if (!arrow_type_is_list(&column->type)) {
         arrow_values_row_numbers(values, row, 1, &number, &known);
-        refuse_value(cursor, column, row, feature_wanted(known && !isnan(number)));
-    } else if (tile->bad_item[i] < column->features) {
+        refuse_value(cursor, column, row, feature_wanted(known && !isnan(number)),
+                     column->type.kind == ARROW_TEXT
+                         ? "; features=A,B,C in the URI names the columns to take"
+                         : "");
+    } else if (tile->bad_item[i] != NO_ITEM) {
         refuse_item(cursor, column, row, tile->bad_item[i]);
     } else {
-        snprintf(wanted, sizeof(wanted), "a list of %zu", column->features);
-        refuse_value(cursor, column, row, wanted);
+        refuse_list(cursor, column, row);
     }
 }
 
@@ -156,7 +196,7 @@ static enum error take_keys(struct parquet_tile *tile, const struct parquet_curs
         else if (column->role == COLUMN_WEIGHT && !take_weight(values, at, &row->weight))
             wanted = WEIGHT_WANTED;
         if (wanted) {
-            refuse_value(cursor, column, at, wanted);
+            refuse_value(cursor, column, at, wanted, "");
             return ERROR_INPUT;
         }
     }
@@ -171,6 +211,7 @@ static void set_bad(struct parquet_tile *tile, size_t i, const struct parquet_co
     if (tile->rows[i].status == ROW_BAD)
         return;
     tile->rows[i].status = ROW_BAD;
+    tile->rows[i].length = 0;
     tile->bad[i] = column;
     tile->bad_item[i] = item;
 }
@@ -197,62 +238,95 @@ static void take_numbers(struct parquet_tile *tile, const struct parquet_column 
     }
 }
 
-static void take_list(struct parquet_tile *tile, const struct parquet_column *column,
+static void take_list(struct parquet_tile *tile, const struct parquet_column *column, bool ragged,
                       const struct arrow_values *values, int64_t row, size_t i)
 {
     double numbers[PARQUET_TILE_ROWS];
     bool known[PARQUET_TILE_ROWS];
+    uint8_t *features = parquet_tile_row(tile, i);
     int64_t first, count;
-    if (!arrow_values_of_row(values, row, &first, &count) || (size_t)count != column->features) {
-        set_bad(tile, i, column, column->features);
+    if (!arrow_values_of_row(values, row, &first, &count) ||
+        (!ragged && (size_t)count != column->features)) {
+        set_bad(tile, i, column, NO_ITEM);
         return;
     }
     const uint8_t *bytes = tile->element == ELEMENT_U8 ? arrow_values_u8(values, first) : NULL;
-    if (bytes) {
-        memcpy(tile->features + i * tile->row_bytes + column->first, bytes, column->features);
+    if (bytes && count > 0)
+        memcpy(features + column->first, bytes, (size_t)count);
+    if (bytes)
         return;
-    }
-    for (size_t done = 0; done < column->features; done += PARQUET_TILE_ROWS) {
-        size_t some = column->features - done;
+    for (size_t done = 0; done < (size_t)count; done += PARQUET_TILE_ROWS) {
+        size_t some = (size_t)count - done;
         if (some > PARQUET_TILE_ROWS)
             some = PARQUET_TILE_ROWS;
         arrow_values_numbers(values, first + (int64_t)done, some, numbers, known);
         for (size_t k = 0; k < some; k++) {
             if (known[k] && feature_fits(numbers[k]))
-                feature_store(numbers[k], tile->element, tile->features + i * tile->row_bytes,
-                              column->first + done + k, &tile->rows[i].is_u8);
+                feature_store(numbers[k], tile->element, features, column->first + done + k,
+                              &tile->rows[i].is_u8);
             else
                 set_bad(tile, i, column, done + k);
         }
     }
 }
 
-static void take_blob(struct parquet_tile *tile, const struct parquet_column *column,
+static void take_blob(struct parquet_tile *tile, const struct parquet_column *column, bool ragged,
                       const struct arrow_values *values, int64_t row, size_t i)
 {
+    size_t features = ragged ? tile->rows[i].length : column->features;
     char wanted[FEATURE_BLOB_TEXT_BYTES];
     struct text bytes = {.data = NULL, .length = FEATURE_BLOB_NONE};
     arrow_values_bytes(values, row, &bytes);
     tile->rows[i].is_u8 = tile->element == ELEMENT_U8;
-    if (!feature_blob_copy(bytes.data, bytes.length, column->features, tile->element,
-                           tile->features + i * tile->row_bytes, "value", wanted))
+    if (!feature_blob_copy(bytes.data, bytes.length, features, tile->element,
+                           parquet_tile_row(tile, i), "value", wanted))
         set_bad(tile, i, column, 0);
+}
+
+/* Of a row that differs in length from others; of what is null 0. */
+static size_t length_of(const struct arrow_values *values, int64_t row, enum element element)
+{
+    int64_t first, count;
+    struct text bytes;
+    if (values->type->kind == ARROW_BYTES)
+        return arrow_values_bytes(values, row, &bytes) ? bytes.length / element_bytes(element) : 0;
+    return arrow_values_of_row(values, row, &first, &count) ? (size_t)count : 0;
+}
+
+/* Makes room for rows that differ in length, one behind the other. */
+static enum error lay_out(struct parquet_tile *tile, const struct parquet_cursor *cursor,
+                          int64_t first, size_t count)
+{
+    const struct parquet_columns *columns = cursor->columns;
+    const struct arrow_values *values = &cursor->values[columns->ragged - columns->read];
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t row = first + (int64_t)i;
+        size_t length = length_of(values, row, tile->element);
+        if (length > columns->limit.longest)
+            return error_prefix(row_limit_refuse(&columns->limit, length), "%s, row %" PRId64 ": ",
+                                cursor->file.source.path, cursor->first_row + row);
+        tile->rows[i].length = length;
+        tile->begins[i] = bytes;
+        bytes += length * element_bytes(tile->element);
+    }
+    return array_grow((void **)&tile->features, &tile->features_bytes, bytes, 1, what);
 }
 
 static void take_features(struct parquet_tile *tile, const struct parquet_cursor *cursor,
                           const struct parquet_column *column, int64_t first, size_t count)
 {
     const struct arrow_values *values = &cursor->values[column - cursor->columns->read];
-    bool list = arrow_type_is_list(&column->type);
+    bool list = arrow_type_is_list(&column->type), ragged = cursor->columns->ragged == column;
     if (!list && !cursor->columns->blob) {
         take_numbers(tile, column, values, first, count);
         return;
     }
     for (size_t i = 0; i < count; i++) {
         if (list)
-            take_list(tile, column, values, first + (int64_t)i, i);
+            take_list(tile, column, ragged, values, first + (int64_t)i, i);
         else
-            take_blob(tile, column, values, first + (int64_t)i, i);
+            take_blob(tile, column, ragged, values, first + (int64_t)i, i);
     }
 }
 
@@ -266,6 +340,8 @@ enum error parquet_tile_decode(struct parquet_tile *tile, const struct parquet_c
         tile->rows[i].id = cursor->first_row + first + (int64_t)i;
         error = take_keys(tile, cursor, first + (int64_t)i, i);
     }
+    if (!error && columns->ragged && tile->features)
+        error = lay_out(tile, cursor, first, count);
     for (size_t k = 0; k < columns->read_count && tile->features && !error; k++) {
         if (columns->read[k].role == COLUMN_FEATURE && cursor->values[k].type)
             take_features(tile, cursor, &columns->read[k], first, count);

@@ -21,7 +21,9 @@ static enum error read_uri(struct parquet_store *store, struct uri *uri, struct 
     request->element = uri_query_get(&uri->query, "element");
     column_choice_read(&request->choice, uri);
     store->label_told = request->choice.names[COLUMN_LABEL] != NULL;
-    enum error error = uri_query_finish(&uri->query);
+    enum error error = row_limit_read(&request->choice.limit, uri);
+    if (!error)
+        error = uri_query_finish(&uri->query);
     return error ? error_prefix(error, "%s: ", uri->path) : OK;
 }
 
@@ -100,13 +102,16 @@ static bool has_label_choice(const struct parquet_store *store)
 static void describe(struct parquet_store *store)
 {
     struct store_info *info = &store->store.info;
+    info->lengths = store->columns.limit.lengths;
     info->features = store->columns.features;
+    if (store->columns.ragged)
+        info->features = row_limit_features(&store->columns.limit, info->longest);
     info->label_kind = store->labels.kind;
     info->id_column = name_of(store, COLUMN_ID);
     info->label_column = name_of(store, COLUMN_LABEL);
     info->weight_column = name_of(store, COLUMN_WEIGHT);
     info->group_column = name_of(store, COLUMN_GROUP);
-    info->feature_names = store->columns.feature_names;
+    info->feature_names = store->columns.ragged ? NULL : store->columns.feature_names;
     info->column_names = (const char *const *)store->columns.names;
     info->column_count = store->columns.count;
     if (has_label_choice(store)) {
@@ -125,6 +130,7 @@ static void parquet_store_close(struct store *base)
     label_dictionary_release(&store->labels);
     id_index_release(&store->ids);
     free(store->group_rows);
+    free(store->lengths);
     free(store->first_bad_row);
     free(store->path);
     free(store);
@@ -180,4 +186,5 @@ const struct store_ops store_parquet_ops = {
     .reader_close = parquet_reader_close,
     .fetch = parquet_reader_fetch,
     .locate = parquet_store_locate,
+    .measure = parquet_reader_measure,
 };

@@ -23,6 +23,8 @@ struct parquet_store {
     int group_count;
     struct label_dictionary labels;
     struct id_index ids; /* rows 0: opened for keys only */
+    uint32_t *lengths;   /* owned; [rows], features of each: where rows differ in length */
+    size_t lengths_capacity;
     char *first_bad_row; /* owned */
     _Atomic int jumps;   /* fetches that went back, or to another row group */
 };
@@ -41,5 +43,7 @@ void parquet_reader_close(struct reader *reader);
 enum error parquet_reader_fetch(struct reader *reader, const int64_t *ids, size_t count,
                                 void *features, size_t stride_bytes, double *labels,
                                 enum row_status *status) MUST_CHECK;
+enum error parquet_reader_measure(struct reader *reader, const int64_t *ids, size_t count,
+                                  int64_t *lengths) MUST_CHECK;
 
 #endif

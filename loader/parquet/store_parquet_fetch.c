@@ -34,7 +34,7 @@ enum error parquet_reader_open(struct store *base, struct reader **ret_reader)
         return ERROR_MEMORY;
     reader->reader.store = base;
     reader->group = -1;
-    reader->tile = parquet_tile_new(base->info.features, base->info.element);
+    reader->tile = parquet_tile_new(&store->columns, PARQUET_ALL, base->info.element);
     enum error error = reader->tile
                            ? parquet_cursor_open(&reader->cursor, store->path, &store->identity,
                                                  &store->columns, PARQUET_ALL)
@@ -151,12 +151,24 @@ static enum error take_run(struct parquet_reader *reader, struct fetch_call *cal
             return error_prefix(error, "%s, id %lld: ", store->path, (long long)call->ids[index]);
         if (tile->rows[i].status == ROW_BAD)
             parquet_tile_explain(tile, &reader->cursor, first, i);
-        if (tile->features)
-            memcpy(fetch_call_slot(call, index), tile->features + i * tile->row_bytes,
-                   tile->row_bytes);
+        size_t bytes = tile->row_bytes;
+        if (store->columns.ragged) {
+            bytes = tile->rows[i].length * element_bytes(info->element);
+            fetch_call_length(call, index, tile->rows[i].length);
+        }
+        if (bytes > 0)
+            memcpy(fetch_call_slot(call, index), parquet_tile_row(tile, i), bytes);
         fetch_call_set(call, index, tile->rows[i].status, label);
     }
     return error;
+}
+
+enum error parquet_reader_measure(struct reader *base, const int64_t *ids, size_t count,
+                                  int64_t *lengths)
+{
+    const struct parquet_store *store = (const struct parquet_store *)base->store;
+    id_index_lengths(&store->ids, store->lengths, ids, count, lengths);
+    return OK;
 }
 
 enum error parquet_reader_fetch(struct reader *base, const int64_t *ids, size_t count,
@@ -166,7 +178,7 @@ enum error parquet_reader_fetch(struct reader *base, const int64_t *ids, size_t 
     struct parquet_reader *reader = (struct parquet_reader *)base;
     struct parquet_store *store = (struct parquet_store *)base->store;
     struct fetch_call call;
-    fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
+    fetch_call_init(&call, base, ids, features, stride_bytes, labels, status);
     enum error error = source_file_check(&reader->cursor.file.source);
     if (!error)
         error = array_grow((void **)&reader->places, &reader->places_capacity, count,

@@ -21,12 +21,12 @@ static enum error measure_blob(struct parquet_store *store, const struct arrow_v
                                int64_t rows, struct parquet_column *column)
 {
     struct parquet_columns *columns = &store->columns;
-    bool floats = true;
+    bool floats = true, ragged = columns->ragged != NULL;
     size_t length = 0, looked = 0;
     for (int64_t row = 0; row < rows && looked < FEATURE_LOOKS_ROWS; row++) {
         struct text bytes;
-        if (!arrow_values_bytes(values, row, &bytes))
-            continue;
+        if (!arrow_values_bytes(values, row, &bytes) || (ragged && bytes.length == 0))
+            continue; /* it says nothing */
         if (looked++ == 0)
             length = bytes.length;
         floats = floats && feature_looks_f32(bytes.data, bytes.length);
@@ -37,6 +37,8 @@ static enum error measure_blob(struct parquet_store *store, const struct arrow_v
         return error_set(ERROR_INPUT,
                          "%s: column \"%s\" holds %zu bytes a row, which " FEATURE_READINGS,
                          store->path, column->name, length, length / sizeof(float), length);
+    if (ragged)
+        return take_length(column, 0);
     if (length % element_bytes(columns->element) != 0)
         return error_set(ERROR_INPUT,
                          "%s: column \"%s\" holds %zu bytes a row, which are no 32-bit floats",
@@ -90,6 +92,8 @@ static enum error measure_rows(struct parquet_store *store)
     error = parquet_cursor_seek(&cursor, 0, 0, false);
     while (!error && column) {
         error = parquet_cursor_next(&cursor);
+        if (!error && cursor.rows == 0 && store->columns.ragged)
+            break; /* rows without features */
         if (!error && cursor.rows == 0)
             error = error_set(ERROR_INPUT, "%s: column \"%s\" holds nothing but nulls", store->path,
                               column->name);
@@ -120,19 +124,37 @@ struct inspection {
     int64_t rows;
 };
 
+static enum error note_length(struct parquet_store *store, int64_t row, size_t length)
+{
+    struct store_info *info = &store->store.info;
+    enum error error =
+        array_grow((void **)&store->lengths, &store->lengths_capacity, (size_t)row + 1,
+                   sizeof(*store->lengths), "the lengths of a Parquet file's rows");
+    if (error)
+        return error;
+    store->lengths[row] = (uint32_t)length;
+    info->elements += length;
+    info->longest = length > info->longest ? length : info->longest;
+    return OK;
+}
+
 static enum error inspect_row(void *context, const struct store_row *row, const uint8_t *features)
 {
     struct inspection *all = context;
     struct parquet_store *store = all->store;
+    enum error error = OK;
     (void)features;
     if (all->ids)
-        all->ids[all->rows++] = row->id;
+        all->ids[all->rows] = row->id;
+    if (store->columns.ragged)
+        error = note_length(store, all->rows, row->length);
+    all->rows++;
     if (store->columns.key_of[COLUMN_LABEL])
         label_kind_add(&all->kinds, row->label.data, row->label.length);
     all->is_u8 &= row->is_u8;
-    if (row->status == ROW_BAD)
-        return store_add_bad_row(&store->store.info, &store->first_bad_row);
-    return OK;
+    if (!error && row->status == ROW_BAD)
+        error = store_add_bad_row(&store->store.info, &store->first_bad_row);
+    return error;
 }
 
 static enum error collect_label(void *context, const struct store_row *row, const uint8_t *features)
@@ -210,6 +232,9 @@ enum error parquet_store_inspect(struct parquet_store *store)
     error = make_index(store, all.ids, &store->ids);
     if (error)
         return error;
+    if (store->columns.ragged)
+        store->columns.ragged->features =
+            (size_t)(store->store.info.elements / (uint64_t)store->store.info.rows) + 1;
     store->store.info.element = all.is_u8 ? ELEMENT_U8 : ELEMENT_F32;
     bool labelled = store->columns.key_of[COLUMN_LABEL] != NULL;
     store->labels.kind = labelled ? label_kind_of(&all.kinds) : LABEL_NONE;

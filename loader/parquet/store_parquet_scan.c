@@ -22,7 +22,9 @@ static enum error keep_row(void *context, const struct store_row *row, const uin
         if (error)
             return error_prefix(error, "%s, id %lld: ", store->path, (long long)row->id);
         if (features)
-            memcpy(slot, features, info->features * element_bytes(info->element));
+            memcpy(slot, features,
+                   (store->columns.ragged ? row->length : info->features) *
+                       element_bytes(info->element));
     }
     return scan_block_add(scan->block, row, label);
 }

@@ -2,8 +2,8 @@
 /*
  * What `tombola-loader import` notes about a table it made, as the table's comment: JSON that says
  * what the bytes of `features` are, which other columns it has, and the digest of the rows as they
- * were imported. Whoever writes to the table later is not noticed: the rows are looked at whenever
- * it is opened.
+ * were imported. Whoever writes to the table later is not noticed, but by `info --verify`: the rows
+ * are looked at whenever it is opened.
  */
 #ifndef LOADER_POSTGRES_POSTGRES_FACTS_H
 #define LOADER_POSTGRES_POSTGRES_FACTS_H
@@ -14,14 +14,20 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "loader/store/column_role.h"
+#include "loader/store/content_digest.h"
+#include "loader/store/feature_recipe.h"
+#include "loader/store/row_limit.h"
 #include "loader/store/store.h"
 
 struct postgres_facts {
     bool there;
     enum element element;
     bool has_weight, has_group;
-    char **feature_names; /* owned; [features] */
+    char **feature_names; /* owned; [features]; none where rows differ in length, */
     size_t features;
+    struct row_limit limit;                 /* which may be so long; else zeroed */
+    char digest[CONTENT_DIGEST_TEXT_BYTES]; /* of the rows, then; "": none */
+    struct feature_recipe *recipe; /* owned; what the features were made by; NULL: as they stood */
 };
 
 /* !there when the comment is somebody's own, or NULL. ERROR_INPUT when it is ours and damaged. */

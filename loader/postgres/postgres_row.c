@@ -8,6 +8,10 @@
 #include "common/text.h"
 #include "loader/store/feature.h"
 #include "loader/store/feature_blob.h"
+#include "loader/store/feature_recipe.h"
+
+#define EXACT_LIMIT 9007199254740992.0 /* 2^53 */
+#define NUMBER_BYTES 40                /* of a number as one writes it */
 
 size_t postgres_value_count(const struct postgres_format *format, bool keys_only)
 {
@@ -140,6 +144,46 @@ static void take_blob(const struct postgres_format *format, const struct postgre
     row->status = ROW_BAD;
 }
 
+/* Any whole number of features, as far as the limit goes. */
+static enum error take_varying(const struct postgres_format *format,
+                               const struct postgres_value *value, void *features,
+                               struct store_row *row)
+{
+    size_t unit = element_bytes(format->element), count = value->length / unit;
+    bool whole = value->bytes && value->length % unit == 0;
+    bool floats = format->element == ELEMENT_F32;
+    row->is_u8 = !floats;
+    if (whole && count > format->limit.longest)
+        return row_limit_refuse(&format->limit, count);
+    if (whole && (!floats || feature_not_finite(value->bytes, count) == count)) {
+        if (count > 0 && count <= format->room)
+            memcpy(features, value->bytes, value->length);
+        row->length = count;
+        return OK;
+    }
+    refuse_value(format->feature_names[0], value, POSTGRES_BYTES,
+                 !whole && floats ? "a row of 32-bit floats"
+                 : whole          ? "a row of finite numbers"
+                                  : "a row of bytes");
+    row->status = ROW_BAD;
+    return OK;
+}
+
+/* A value that is no number, or none that fits. */
+static void refuse_feature(const char *column, const struct postgres_value *value,
+                           enum postgres_form form, bool is_number)
+{
+    const char *wanted = feature_wanted(is_number), *text = (const char *)value->bytes;
+    char shown[TEXT_QUOTE_BYTES];
+    if (is_number || (text && form != POSTGRES_TEXT)) {
+        refuse_value(column, value, form, wanted);
+        return;
+    }
+    error_set(ERROR_INPUT, "column \"%s\" is %s; %s belongs there%s", column,
+              text ? text_quote(shown, sizeof(shown), text, value->length) : "null", wanted,
+              feature_way_out(text, value->length));
+}
+
 static void take_columns(const struct postgres_format *format, const struct postgres_value *values,
                          enum element element, void *features, struct store_row *row)
 {
@@ -147,12 +191,64 @@ static void take_columns(const struct postgres_format *format, const struct post
         double value = 0;
         bool number = take_number(&values[i], format->feature_forms[i], &value);
         if (!number || !feature_fits(value)) {
-            refuse_value(format->feature_names[i], &values[i], format->feature_forms[i],
-                         feature_wanted(number));
+            refuse_feature(format->feature_names[i], &values[i], format->feature_forms[i], number);
             row->status = ROW_BAD;
             return;
         }
         feature_store(value, element, features, i, &row->is_u8);
+    }
+}
+
+/* As people write it: integers and numbers that are such without a point. */
+static size_t print_number(const struct postgres_value *value, enum postgres_form form,
+                           double number, char room[NUMBER_BYTES])
+{
+    int64_t integer;
+    if (form == POSTGRES_BOOLEAN)
+        return (size_t)snprintf(room, NUMBER_BYTES, "%s", number != 0 ? "true" : "false");
+    if (form == POSTGRES_INTEGER && take_integer(value, &integer))
+        return (size_t)(text_write_integer(room, integer) - room);
+    if (fabs(number) <= EXACT_LIMIT && number == floor(number))
+        return (size_t)(text_write_integer(room, (int64_t)number) - room);
+    if (value->length == sizeof(float))
+        text_of_float((float)number, room);
+    else
+        text_of_real(number, room);
+    return strlen(room);
+}
+
+/* With a plan: one value. */
+static bool take_cell(const struct cell_row *cells, const struct postgres_value *value,
+                      enum postgres_form form, size_t at, char wanted[CELL_WANTED_BYTES])
+{
+    char room[NUMBER_BYTES];
+    struct text text = {.data = room};
+    double number = 0;
+    if (!value->bytes)
+        return cell_row_missing(cells, at, wanted);
+    if (form == POSTGRES_TEXT)
+        return cell_row_text(cells, at, (const char *)value->bytes, value->length, wanted);
+    snprintf(wanted, CELL_WANTED_BYTES, "%s", feature_wanted(false));
+    if (!take_number(value, form, &number))
+        return false;
+    if (cell_row_wants_text(cells, at))
+        text.length = print_number(value, form, number, room);
+    return cell_row_number(cells, at, number, &text, wanted);
+}
+
+static void take_cells(const struct postgres_format *format, const struct postgres_value *values,
+                       void *features, struct store_row *row)
+{
+    const struct cell_row cells = {format->plan, format->learner, features};
+    char wanted[CELL_WANTED_BYTES];
+    cell_row_begin(&cells);
+    row->is_u8 = false;
+    for (size_t i = 0; i < format->feature_columns; i++) {
+        if (take_cell(&cells, &values[i], format->feature_forms[i], i, wanted))
+            continue;
+        refuse_value(format->feature_names[i], &values[i], format->feature_forms[i], wanted);
+        row->status = ROW_BAD;
+        return;
     }
 }
 
@@ -164,7 +260,11 @@ enum error postgres_decode_row(const struct postgres_format *format,
     enum error error = take_keys(format, &values, ret_row);
     if (error || !features)
         return error;
-    if (format->blob)
+    if (format->plan)
+        take_cells(format, values, features, ret_row);
+    else if (row_limit_varies(&format->limit))
+        return take_varying(format, values, features, ret_row);
+    else if (format->blob)
         take_blob(format, values, features, ret_row);
     else
         take_columns(format, values, element, features, ret_row);

@@ -15,6 +15,8 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "loader/store/cell_plan.h"
+#include "loader/store/row_limit.h"
 #include "loader/store/store_row.h"
 
 /* How a value comes. */
@@ -38,16 +40,20 @@ struct postgres_format {
     const char *const *feature_names;        /* [feature_columns] */
     const enum postgres_form *feature_forms; /* [feature_columns] */
     size_t feature_columns;
-    bool blob;            /* one column of bytes holds all features */
-    enum element element; /* of these bytes */
-    size_t features;      /* F */
+    bool blob;                      /* one column of bytes holds all features */
+    enum element element;           /* of these bytes */
+    size_t features;                /* F */
+    struct row_limit limit;         /* where the bytes of rows differ in length; else zeroed */
+    size_t room;                    /* such bytes are only looked at when they hold more features */
+    const struct cell_plan *plan;   /* of the columns of features; NULL: numbers as they stand */
+    struct recipe_learner *learner; /* borrowed; what learns from the plan; else NULL */
 };
 
 /* Values of a whole row, of a row of keys only. */
 size_t postgres_value_count(const struct postgres_format *format, bool keys_only);
 
 /* `features` NULL: keys only; else [F] of `element`: for ELEMENT_U8 a row that is not is_u8 leaves
- * them undefined, and so does a bad one. */
+ * them undefined, and so does a bad one. With a plan they are floats, whatever `element` is. */
 enum error postgres_decode_row(const struct postgres_format *format,
                                const struct postgres_value *values, enum element element,
                                void *features, struct store_row *ret_row) MUST_CHECK;

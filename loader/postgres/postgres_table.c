@@ -39,6 +39,7 @@ void postgres_table_release(struct postgres_table *table)
     free(table->type_names);
     free(table->types);
     free(table->roles);
+    cell_plan_release(&table->plan);
     free(table->feature_names);
     free(table->feature_forms);
     free(table->value_types);
@@ -272,12 +273,28 @@ static enum error take_columns(struct postgres_table *table)
         return error_set(ERROR_USAGE,
                          "table %s has no column \"id\"; id=NAME says which one holds the ids",
                          table->name);
-    if (table->format.blob && table->format.feature_columns > 1)
+    if (table->format.blob && (table->format.feature_columns > 1 || table->format.plan))
         return error_set(ERROR_USAGE,
                          "table %s has a bytea column among other features; features=NAME says "
                          "which columns hold them",
                          table->name);
     return OK;
+}
+
+/* What import made are features already. */
+static enum error plan_features(struct postgres_table *table, const struct column_names *names,
+                                struct feature_recipe *recipe)
+{
+    bool is_made = recipe && !recipe->learner && recipe->features > 0;
+    if (is_made && table->facts.there)
+        return OK;
+    if (recipe && table->facts.there)
+        return error_set(ERROR_USAGE, "import made it, and its features are numbers: missing= and "
+                                      "onehot= are for its source");
+    enum error error = cell_plan_init(&table->plan, recipe, names, table->roles);
+    if (!error && table->plan.recipe)
+        table->format.plan = &table->plan;
+    return error;
 }
 
 static enum error assign_roles(struct postgres_table *table, const struct column_choice *choice)
@@ -287,12 +304,15 @@ static enum error assign_roles(struct postgres_table *table, const struct column
     struct column_choice full = *choice;
     postgres_facts_choose(&table->facts, &full);
     enum error error = column_roles_assign(&names, &full, true, table->roles);
+    if (!error)
+        error = plan_features(table, &names, choice->recipe);
     return error ? error_prefix(error, "table %s: ", table->name) : OK;
 }
 
 /* The length of the first value, and whether all of them look like floats; no values: 0, no. */
-static enum error look_at_blobs(PGresult *values, size_t *ret_bytes, bool *ret_floats)
+static enum error look_at_blobs(PGresult *values, bool varies, size_t *ret_bytes, bool *ret_floats)
 {
+    bool seen = false;
     int count = PQntuples(values);
     *ret_bytes = 0;
     *ret_floats = count > 0;
@@ -302,11 +322,14 @@ static enum error look_at_blobs(PGresult *values, size_t *ret_bytes, bool *ret_f
             PQunescapeBytea((const unsigned char *)PQgetvalue(values, i, 0), &bytes);
         if (!blob)
             return error_set_memory(64, "a bytea");
-        *ret_floats = *ret_floats && feature_looks_f32(blob, bytes);
-        if (i == 0)
+        if (bytes > 0 || !varies) /* else it says nothing */
+            *ret_floats = *ret_floats && feature_looks_f32(blob, bytes);
+        if (i == 0 || !seen)
             *ret_bytes = bytes;
+        seen = seen || bytes > 0 || !varies;
         PQfreemem(blob);
     }
+    *ret_floats = *ret_floats && seen;
     return OK;
 }
 
@@ -320,7 +343,7 @@ static enum error measure_blob(struct postgres_table *table, const struct postgr
     struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
     PGresult *result = NULL;
     size_t bytes = 0;
-    bool floats = false;
+    bool floats = false, varies = row_limit_varies(&format->limit);
     char *quoted = PQescapeIdentifier(connection, name, strlen(name));
     enum error error = quoted
                            ? buffer_print(&sql, "SELECT %s FROM %s WHERE %s IS NOT NULL LIMIT %d",
@@ -329,13 +352,13 @@ static enum error measure_blob(struct postgres_table *table, const struct postgr
     if (!error)
         error = postgres_run(place, connection, sql.data, PGRES_TUPLES_OK, &result);
     if (!error)
-        error = look_at_blobs(result, &bytes, &floats);
+        error = look_at_blobs(result, varies, &bytes, &floats);
     if (!error && floats && !named)
         error =
             error_set(ERROR_INPUT,
                       "table %s: column \"%s\" holds bytea of %zu bytes, which " FEATURE_READINGS,
                       table->name, name, bytes, bytes / sizeof(float), bytes);
-    if (!error && bytes % element_bytes(format->element) != 0)
+    if (!error && !varies && bytes % element_bytes(format->element) != 0)
         error =
             error_set(ERROR_INPUT, "table %s: column \"%s\" has %zu %s, which are no 32-bit floats",
                       table->name, name, bytes, text_plural(bytes, "byte", "bytes"));
@@ -383,6 +406,17 @@ static enum error note_types(struct postgres_table *table)
     return OK;
 }
 
+static enum error check_varying(const struct postgres_table *table)
+{
+    const struct postgres_format *format = &table->format;
+    if (!row_limit_varies(&format->limit) || (format->blob && !format->plan))
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "longest= is for rows whose features are one bytea, as they stand; table %s "
+                     "has no single bytea column of features",
+                     table->name);
+}
+
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, const char *name,
                                const struct column_choice *choice, const enum element *element)
@@ -395,6 +429,7 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
     if (!error)
         error = read_facts(table, place, connection, oid);
     table->format.element = element ? *element : table->facts.element;
+    table->format.limit = row_limit_varies(&choice->limit) ? choice->limit : table->facts.limit;
     if (!error)
         error = assign_roles(table, choice);
     if (!error) {
@@ -409,11 +444,15 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
     if (!error)
         error = take_columns(table);
     if (!error)
+        error = check_varying(table);
+    if (!error)
         error = note_types(table);
     if (!error)
         error = look_for_key(table, place, connection, oid);
     if (!error && table->format.blob)
         error = measure_blob(table, place, connection, element || table->facts.there);
+    else if (table->format.plan)
+        table->format.features = cell_plan_features(&table->plan);
     else
         table->format.features = table->format.feature_columns;
     if (error)
@@ -478,6 +517,19 @@ char *postgres_table_select(const struct postgres_table *table, bool keys_only, 
         add_quoted(&sql, table->format.id, "");
     }
     buffer_add_text(&sql, id ? id + 3 : tail);
+    return buffer_take(&sql, &text) ? NULL : text;
+}
+
+char *postgres_table_select_length(const struct postgres_table *table)
+{
+    struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
+    char *text = NULL;
+    buffer_add_text(&sql, "SELECT ");
+    add_quoted(&sql, table->format.id, "::int8");
+    buffer_add_text(&sql, ", octet_length(");
+    add_quoted(&sql, table->format.feature_names[0], "");
+    buffer_print(&sql, ") FROM %s WHERE ", table->name);
+    add_quoted(&sql, table->format.id, " = ANY ($1::int8[])");
     return buffer_take(&sql, &text) ? NULL : text;
 }
 

@@ -23,6 +23,7 @@ struct postgres_table {
     struct postgres_format format;     /* names are borrowed from columns */
     const char **feature_names;        /* owned list */
     enum postgres_form *feature_forms; /* owned */
+    struct cell_plan plan;             /* of the columns of features */
     struct postgres_facts facts;       /* what import noted */
     unsigned *value_types;             /* owned; of the values of a row as they are selected */
 };
@@ -41,6 +42,8 @@ void postgres_table_release(struct postgres_table *table);
  * "$id" stands for the id column. free() it; NULL: error is set. */
 char *postgres_table_select(const struct postgres_table *table, bool keys_only, const char *before,
                             const char *tail);
+/* SELECT of id and bytes of the blob, by a list of ids. free() it; NULL: error is set. */
+char *postgres_table_select_length(const struct postgres_table *table);
 /* ERROR_INPUT unless the result has the values of all columns, each of the type that it had when
  * the table was opened. */
 enum error postgres_table_check(const struct postgres_table *table,

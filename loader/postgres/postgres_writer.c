@@ -34,6 +34,7 @@ struct postgres_writer {
     char *name;     /* owned; quoted, with its schema */
     char *aside;    /* owned; the name of the table until it is complete */
     char *relation; /* owned; the last part of `name` */
+    char *there;    /* owned; the table of this name; NULL: there is none */
     bool replace;
     PGconn *connection;
     struct buffer piece;
@@ -97,20 +98,25 @@ static enum error name_tables(struct postgres_writer *writer, const char *table)
     return error;
 }
 
-static enum error check_absent(struct postgres_writer *writer)
+static enum error find_table(struct postgres_writer *writer)
 {
     struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
     char *literal = PQescapeLiteral(writer->connection, writer->name, strlen(writer->name));
     PGresult *result = NULL;
-    enum error error = literal ? buffer_print(&sql, "SELECT to_regclass(%s)", literal)
-                               : error_set_memory(64, "a table's name");
+    enum error error =
+        literal ? buffer_print(&sql,
+                               "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)"
+                               " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+                               " WHERE c.oid = to_regclass(%s)",
+                               literal)
+                : error_set_memory(64, "a table's name");
     if (!error)
         error =
             postgres_run(&writer->place, writer->connection, sql.data, PGRES_TUPLES_OK, &result);
-    if (!error && !PQgetisnull(result, 0, 0))
-        error = error_set(ERROR_CONFLICT,
-                          "%s has a table %s; name another one, or replace it with --force",
-                          writer->shown, writer->name);
+    if (!error && PQntuples(result) > 0) {
+        writer->there = strdup(PQgetvalue(result, 0, 0));
+        error = writer->there ? OK : error_set_memory(64, "a table's name");
+    }
     PQclear(result);
     PQfreemem(literal);
     buffer_release(&sql);
@@ -127,6 +133,7 @@ static void postgres_writer_close(struct store_writer *base)
     free(writer->name);
     free(writer->aside);
     free(writer->relation);
+    free(writer->there);
     free(writer);
 }
 
@@ -149,13 +156,18 @@ static enum error postgres_writer_open(struct uri *uri, const char *table, bool 
         error = postgres_connect(&writer->place, &writer->connection);
     if (!error)
         error = name_tables(writer, table);
-    if (!error && !replace)
-        error = check_absent(writer);
+    if (!error)
+        error = find_table(writer);
+    if (!error && writer->there && !replace)
+        error = error_set(ERROR_CONFLICT,
+                          "%s has a table %s; name another one, or replace it with --force",
+                          writer->shown, writer->name);
     if (error) {
         postgres_writer_close(&writer->writer);
         return error;
     }
     writer->writer.place = writer->shown;
+    writer->writer.replaces = writer->there;
     *ret_writer = &writer->writer;
     return OK;
 }
@@ -195,9 +207,20 @@ static bool has_label(const struct store_info *info)
     return info->label_kind != LABEL_NONE;
 }
 
+static bool varies(const struct store_info *info)
+{
+    return info->lengths != LENGTHS_ALIKE;
+}
+
+/* Of the longest row. */
 static size_t row_bytes(const struct store_info *info)
 {
-    return info->features * element_bytes(info->element);
+    return (varies(info) ? info->longest : info->features) * element_bytes(info->element);
+}
+
+static bool has_features(const struct store_info *info)
+{
+    return row_bytes(info) > 0 || varies(info);
 }
 
 static enum error send_piece(struct postgres_writer *writer)
@@ -228,7 +251,7 @@ static enum error postgres_writer_begin(struct store_writer *base)
                  info->group_column ? ", \"group\" text NOT NULL" : "");
     if (has_label(info))
         buffer_print(&sql, "; ALTER TABLE %s ALTER label SET NOT NULL", writer->aside);
-    if (row_bytes(info) > 0)
+    if (has_features(info))
         buffer_print(&sql,
                      "; ALTER TABLE %s ADD features bytea NOT NULL, ALTER features SET STORAGE %s",
                      writer->aside, row_bytes(info) < ROW_IN_PAGE_BYTES ? "PLAIN" : "EXTERNAL");
@@ -255,15 +278,16 @@ static enum error add_label(struct postgres_writer *writer, const struct text *l
     return OK;
 }
 
-static enum error add_row(struct postgres_writer *writer, const struct store_block *block, size_t i)
+static enum error add_row(struct postgres_writer *writer, const struct store_block *block, size_t i,
+                          const uint8_t *features, size_t bytes)
 {
     const struct store_info *info = writer->writer.info;
     struct buffer *piece = &writer->piece;
-    size_t bytes = row_bytes(info);
     enum error error = OK;
-    add_big_endian(
-        piece, 1u + has_label(info) + !!info->weight_column + !!info->group_column + (bytes > 0),
-        2);
+    add_big_endian(piece,
+                   1u + has_label(info) + !!info->weight_column + !!info->group_column +
+                       has_features(info),
+                   2);
     add_integer(piece, block->ids[i]);
     if (has_label(info))
         error = add_label(writer, &block->labels[i], block->ids[i]);
@@ -271,17 +295,20 @@ static enum error add_row(struct postgres_writer *writer, const struct store_blo
         add_real(piece, block->weights[i]);
     if (info->group_column)
         add_bytes(piece, block->groups[i].data, block->groups[i].length);
-    if (bytes > 0)
-        add_bytes(piece, (const uint8_t *)block->features + i * bytes, bytes);
+    if (has_features(info))
+        add_bytes(piece, features, bytes);
     return error;
 }
 
 static enum error postgres_writer_add(struct store_writer *base, const struct store_block *block)
 {
     struct postgres_writer *writer = (struct postgres_writer *)base;
+    const uint8_t *features = block->features;
     enum error error = OK;
     for (size_t i = 0; i < block->rows && !error; i++) {
-        error = add_row(writer, block, i);
+        size_t bytes = store_block_row_bytes(block, i, base->info);
+        error = add_row(writer, block, i, features, bytes);
+        features += features ? bytes : 0;
         if (!error && writer->piece.length >= PIECE_BYTES)
             error = send_piece(writer);
     }

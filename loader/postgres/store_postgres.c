@@ -26,6 +26,23 @@ static enum error read_element(struct uri *uri, const enum element **ret_element
     return OK;
 }
 
+/* Are its rows made of the columns that import made, so that the digest it noted is theirs, if
+ * nobody wrote to them? */
+static bool has_imported_columns(const struct postgres_table *table,
+                                 const struct column_choice *choice)
+{
+    static const char *const made[COLUMN_ROLES] = {[COLUMN_ID] = "id",
+                                                   [COLUMN_LABEL] = "label",
+                                                   [COLUMN_WEIGHT] = "weight",
+                                                   [COLUMN_GROUP] = "group"};
+    for (size_t i = 0; i < COLUMN_ROLES; i++) {
+        if (made[i] && choice->names[i] && strcmp(choice->names[i], made[i]) != 0)
+            return false;
+    }
+    return table->facts.there && choice->only_count == 0 && table->format.blob &&
+           table->format.element == table->facts.element;
+}
+
 static enum error describe(struct postgres_store *store, const struct column_choice *choice)
 {
     struct store_info *info = &store->store.info;
@@ -33,16 +50,29 @@ static enum error describe(struct postgres_store *store, const struct column_cho
     if (asprintf(&name, "postgresql:%s, table %s", store->place.shown, store->table.name) < 0)
         return error_set_memory(64, "a store's name");
     info->uri = name;
-    const struct postgres_format *format = &store->table.format;
+    struct postgres_format *format = &store->table.format;
+    bool varies = row_limit_varies(&format->limit);
+    info->lengths = format->limit.lengths;
+    if (varies) {
+        format->room = info->longest;
+        format->features = row_limit_features(&format->limit, info->longest);
+    }
     info->features = store->keys_only ? 0 : format->features;
     info->label_kind = store->keys_only && format->label ? LABEL_TEXT : store->labels.kind;
     info->id_column = format->id;
     info->label_column = format->label;
     info->weight_column = format->weight;
     info->group_column = format->group;
+    info->recipe = store->table.plan.recipe;
+    if (!info->recipe)
+        info->recipe = store->table.facts.recipe;
     info->feature_names = format->blob ? store->numbers : format->feature_names;
+    if (format->plan && !info->recipe->learner)
+        info->feature_names = (const char *const *)info->recipe->names;
     if (format->blob && store->table.facts.features == format->features)
         info->feature_names = (const char *const *)store->table.facts.feature_names;
+    if (varies)
+        info->feature_names = NULL;
     if (!format->label && !choice->names[COLUMN_LABEL] && !format->blob &&
         format->feature_columns > 0) {
         info->label_choices = (const char *const *)store->table.columns;
@@ -51,6 +81,10 @@ static enum error describe(struct postgres_store *store, const struct column_cho
     info->label_texts = store->labels.texts;
     info->label_text_count = store->labels.count;
     info->first_bad_row = store->first_bad_row;
+    info->table = store->table.name;
+    if (has_imported_columns(&store->table, choice) && store->table.facts.digest[0])
+        info->digest = store->table.facts.digest;
+    info->digest_may_be_old = true;
     return OK;
 }
 
@@ -63,6 +97,7 @@ static void postgres_store_close(struct store *base)
     free(store->first_bad_row);
     free(store->numbers);
     free(store->fetch_sql);
+    free(store->length_sql);
     free(store);
 }
 
@@ -91,7 +126,10 @@ static enum error open_table(struct postgres_store *store, const char *table,
     if (!store->fetch_sql)
         return ERROR_MEMORY;
     name_statement(store);
-    return OK;
+    if (!row_limit_varies(&store->table.format.limit))
+        return OK;
+    store->length_sql = postgres_table_select_length(&store->table);
+    return store->length_sql ? OK : ERROR_MEMORY;
 }
 
 static enum error refuse_empty(const struct postgres_store *store)
@@ -124,14 +162,18 @@ static enum error postgres_store_open(struct uri *uri, bool keys_only, struct st
     const char *table = uri_query_get(&uri->query, "table");
     enum error error = read_element(uri, &element);
     if (!error)
+        error = row_limit_read(&choice.limit, uri);
+    if (!error)
         error = postgres_place_init(&store->place, uri);
     if (!error)
         error = uri_query_finish(&uri->query);
     if (!error)
         error = open_table(store, table, &choice, element);
-    if (!error && !keys_only)
+    if (!error && cell_plan_learns(&store->table.plan))
+        error = postgres_store_learn(store);
+    else if (!error && !keys_only)
         error = inspect(store);
-    if (!error && store->table.format.blob) {
+    if (!error && store->table.format.blob && !store->length_sql) {
         store->numbers = column_numbers_new(store->table.format.features);
         error = store->numbers ? OK : ERROR_MEMORY;
     }
@@ -147,10 +189,12 @@ static enum error postgres_store_open(struct uri *uri, bool keys_only, struct st
 
 const struct store_ops store_postgres_ops = {
     .scheme = "postgresql",
+    .takes_recipe = true,
     .open = postgres_store_open,
     .close = postgres_store_close,
     .scan = postgres_store_scan,
     .reader_open = postgres_reader_open,
     .reader_close = postgres_reader_close,
     .fetch = postgres_reader_fetch,
+    .measure = postgres_reader_measure,
 };

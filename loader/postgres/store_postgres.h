@@ -20,6 +20,7 @@ struct postgres_store {
     struct postgres_table table;
     bool keys_only;
     char *fetch_sql;                          /* owned */
+    char *length_sql;                         /* owned; NULL: rows are alike */
     char statement[POSTGRES_STATEMENT_BYTES]; /* the name under which readers prepare fetch_sql */
     struct label_dictionary labels;
     char *first_bad_row;  /* owned */
@@ -34,12 +35,16 @@ static inline enum error postgres_store_prefix(const struct postgres_store *stor
                         store->table.name, (long long)id);
 }
 
+/* The pass that learns the table's recipe, and nothing else. */
+enum error postgres_store_learn(struct postgres_store *store) MUST_CHECK;
 /* Reads all rows once: store.info's rows, element, labels and bad rows. */
 enum error postgres_store_inspect(struct postgres_store *store) MUST_CHECK;
 
 enum error postgres_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                                void *context) MUST_CHECK;
 enum error postgres_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+enum error postgres_reader_measure(struct reader *reader, const int64_t *ids, size_t count,
+                                   int64_t *lengths) MUST_CHECK;
 void postgres_reader_close(struct reader *reader);
 enum error postgres_reader_fetch(struct reader *reader, const int64_t *ids, size_t count,
                                  void *features, size_t stride_bytes, double *labels,

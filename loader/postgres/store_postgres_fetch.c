@@ -6,6 +6,7 @@
  */
 #include <libpq-fe.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "common/log.h"
@@ -21,6 +22,7 @@
 struct postgres_reader {
     struct reader reader;          /* first */
     PGconn *connection;            /* owned; NULL: there is none */
+    bool measures;                 /* lengths are asked for, instead of rows */
     bool is_pooled;                /* sessions are shared: nothing is prepared */
     struct fetch_place *places;    /* owned; [capacity] */
     bool *is_found;                /* owned; [capacity] */
@@ -157,10 +159,12 @@ static enum error ask_once(struct postgres_reader *reader, size_t bytes, PGresul
     const struct postgres_store *store = store_of(reader);
     const char *values[] = {(const char *)reader->parameter};
     const int lengths[] = {(int)bytes}, formats[] = {1};
-    int sent = reader->is_pooled ? PQsendQueryParams(reader->connection, store->fetch_sql, 1, NULL,
-                                                     values, lengths, formats, 1)
-                                 : PQsendQueryPrepared(reader->connection, store->statement, 1,
-                                                       values, lengths, formats, 1);
+    const char *sql = reader->measures ? store->length_sql : store->fetch_sql;
+    bool whole = reader->is_pooled || reader->measures;
+    int sent =
+        whole ? PQsendQueryParams(reader->connection, sql, 1, NULL, values, lengths, formats, 1)
+              : PQsendQueryPrepared(reader->connection, store->statement, 1, values, lengths,
+                                    formats, 1);
     return sent ? postgres_answer(&store->place, reader->connection, PGRES_TUPLES_OK, ret_result)
                 : refuse_send(reader);
 }
@@ -240,18 +244,25 @@ static enum error decode(struct postgres_reader *reader, int64_t id, struct fetc
         error = store_row_check(&row, id, info, &store->labels, "the store", &label);
     if (error || row.status == ROW_BAD)
         postgres_store_prefix(store, error, id);
+    if (!error && row_limit_varies(&store->table.format.limit))
+        fetch_call_length(call, index, row.length);
     if (!error)
         fetch_call_set(call, index, row.status, label);
     return error;
 }
 
+static uint64_t number_of(const struct postgres_value *value)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < value->length && i < 8; i++)
+        number = number << 8 | value->bytes[i];
+    return number;
+}
+
 static enum error take_row(struct postgres_reader *reader, struct fetch_call *call, size_t count)
 {
     const struct postgres_store *store = store_of(reader);
-    struct postgres_value id = reader->values[0];
-    uint64_t number = 0;
-    for (size_t i = 0; i < id.length && i < 8; i++)
-        number = number << 8 | id.bytes[i];
+    uint64_t number = number_of(&reader->values[0]);
     size_t place = first_place(reader, count, (int64_t)number);
     if (place == count || reader->places[place].key != (int64_t)number)
         return error_set(ERROR_INPUT,
@@ -292,6 +303,52 @@ static enum error take_result(struct postgres_reader *reader, struct fetch_call 
     return error;
 }
 
+/* Each id once, sorted; the answer is the caller's. */
+static enum error ask_for(struct postgres_reader *reader, const int64_t *ids, size_t count,
+                          PGresult **ret_result)
+{
+    for (size_t i = 0; i < count; i++) {
+        reader->places[i] = (struct fetch_place){.key = ids[i], .index = i};
+        reader->is_found[i] = false;
+    }
+    fetch_places_sort(reader->places, count);
+    return ask_patiently(reader, make_parameter(reader, count), ret_result);
+}
+
+static void take_lengths(struct postgres_reader *reader, const PGresult *result, size_t count,
+                         int64_t *lengths)
+{
+    size_t unit = element_bytes(reader->reader.store->info.element);
+    for (int row = 0; row < PQntuples(result); row++) {
+        take_values(reader, result, row);
+        int64_t id = (int64_t)number_of(&reader->values[0]);
+        size_t place = first_place(reader, count, id);
+        for (; place < count && reader->places[place].key == id; place++)
+            lengths[reader->places[place].index] = (int64_t)(number_of(&reader->values[1]) / unit);
+    }
+}
+
+enum error postgres_reader_measure(struct reader *base, const int64_t *ids, size_t count,
+                                   int64_t *lengths)
+{
+    struct postgres_reader *reader = (struct postgres_reader *)base;
+    PGresult *result = NULL;
+    enum error error = count > 0 ? reserve(reader, count) : OK;
+    if (error || count == 0)
+        return error;
+    memset(lengths, 0, count * sizeof(*lengths));
+    reader->measures = true;
+    error = ask_for(reader, ids, count, &result);
+    reader->measures = false;
+    if (!error && PQnfields(result) != 2)
+        error = error_set(ERROR_NETWORK, "postgresql:%s: its answer is none to what was asked",
+                          store_of(reader)->place.shown);
+    if (!error)
+        take_lengths(reader, result, count, lengths);
+    PQclear(result);
+    return error;
+}
+
 enum error postgres_reader_fetch(struct reader *base, const int64_t *ids, size_t count,
                                  void *features, size_t stride_bytes, double *labels,
                                  enum row_status *status)
@@ -304,13 +361,8 @@ enum error postgres_reader_fetch(struct reader *base, const int64_t *ids, size_t
     enum error error = reserve(reader, count);
     if (error)
         return error;
-    fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
-    for (size_t i = 0; i < count; i++) {
-        reader->places[i] = (struct fetch_place){.key = ids[i], .index = i};
-        reader->is_found[i] = false;
-    }
-    fetch_places_sort(reader->places, count);
-    error = ask_patiently(reader, make_parameter(reader, count), &result);
+    fetch_call_init(&call, base, ids, features, stride_bytes, labels, status);
+    error = ask_for(reader, ids, count, &result);
     if (!error)
         error = take_result(reader, &call, result, count);
     PQclear(result);

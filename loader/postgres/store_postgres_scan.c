@@ -155,6 +155,9 @@ static enum error inspect_row(void *context, const struct store_row *row)
     struct inspection *all = context;
     if (all->store->table.format.label)
         label_kind_add(&all->kinds, row->label.data, row->label.length);
+    struct store_info *info = &all->store->store.info;
+    info->longest = row->length > info->longest ? row->length : info->longest;
+    info->elements += row->length;
     all->is_u8 &= row->is_u8;
     if (row->status == ROW_BAD)
         return store_add_bad_row(&all->store->store.info, &all->store->first_bad_row);
@@ -181,7 +184,7 @@ enum error postgres_store_inspect(struct postgres_store *store)
 {
     const struct postgres_format *format = &store->table.format;
     struct inspection all = {.store = store, .is_u8 = true};
-    enum element element = format->blob ? format->element : ELEMENT_U8;
+    enum element element = format->blob ? format->element : format->plan ? ELEMENT_F32 : ELEMENT_U8;
     void *features = array_new(format->features + 1, element_bytes(element), "a row");
     if (!features)
         return ERROR_MEMORY;
@@ -200,6 +203,28 @@ enum error postgres_store_inspect(struct postgres_store *store)
         store->store.info.element = format->element;
     store->labels.kind = format->label ? label_kind_of(&all.kinds) : LABEL_NONE;
     return store->labels.kind == LABEL_TEXT ? collect_labels(store) : OK;
+}
+
+static enum error pass_over(void *context, const struct store_row *row)
+{
+    (void)context;
+    (void)row;
+    return OK;
+}
+
+enum error postgres_store_learn(struct postgres_store *store)
+{
+    struct feature_recipe *recipe = store->table.plan.recipe;
+    char nowhere[1]; /* features are not kept */
+    struct pass pass = {
+        .store = store, .element = ELEMENT_F32, .features = nowhere, .visit = pass_over};
+    store->table.format.learner = recipe_learner_new(recipe);
+    if (!store->table.format.learner)
+        return ERROR_MEMORY;
+    enum error error = pass_run(&pass);
+    recipe_learner_merge(recipe, store->table.format.learner);
+    store->table.format.learner = NULL;
+    return error;
 }
 
 /* ---- scan --------------------------------------------------------------- */

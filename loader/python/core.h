@@ -30,6 +30,8 @@ struct module_state {
 struct module_state *core_state(PyTypeObject *type);
 /* Sets the exception that belongs to an enum tombola_status; NULL. */
 PyObject *core_raise(const struct module_state *state, int status);
+/* The same with a message of this module's; NULL. */
+PyObject *core_raise_text(const struct module_state *state, int status, const char *text);
 
 extern PyType_Spec array_spec, batch_spec, feed_spec, iteration_spec;
 

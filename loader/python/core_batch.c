@@ -103,7 +103,7 @@ static PyObject *batch_labels(struct batch_object *self, PyObject *args)
     int format, copies = 0;
     if (!PyArg_ParseTuple(args, "C|p", &format, &copies))
         return NULL;
-    if (format == "\0dqf\0"[self->owner->description.labels]) /* enum tombola_labels */
+    if (format == "\0dqf\0\0\0"[self->owner->description.labels]) /* enum tombola_labels */
         return on_device(self, view(self, self->batch->device_labels, (char)format, 1, shape),
                          copies);
     if (format == 'd')
@@ -121,6 +121,21 @@ static PyObject *batch_labels(struct batch_object *self, PyObject *args)
             ((float *)array->data)[i] = (float)labels[i];
     }
     return (PyObject *)array;
+}
+
+/* one_hot(copy): [rows, classes], on the device; float32 or uint8 as the feed was asked. None: it
+ * was not. */
+static PyObject *batch_one_hot(struct batch_object *self, PyObject *args)
+{
+    const struct tombola_description *description = &self->owner->description;
+    Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows, (Py_ssize_t)description->classes};
+    char format = description->labels == TOMBOLA_LABELS_ONE_HOT_U8 ? 'B' : 'f';
+    int copies = 0;
+    if (!PyArg_ParseTuple(args, "|p", &copies))
+        return NULL;
+    if (description->classes == 0)
+        Py_RETURN_NONE;
+    return on_device(self, view(self, self->batch->device_labels, format, 2, shape), copies);
 }
 
 /* weights(copy), groups(copy): [rows], on the device; float32 or float64 as the feed was asked, and
@@ -148,6 +163,18 @@ static PyObject *batch_groups(struct batch_object *self, PyObject *args)
     return on_device(self, view(self, self->batch->device_groups, 'q', 1, shape), copies);
 }
 
+/* lengths(copy): [rows], on the device: features of each row. None: rows do not differ in it. */
+static PyObject *batch_lengths(struct batch_object *self, PyObject *args)
+{
+    Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows};
+    int copies = 0;
+    if (!PyArg_ParseTuple(args, "|p", &copies))
+        return NULL;
+    if (!self->batch->device_lengths)
+        Py_RETURN_NONE;
+    return on_device(self, view(self, self->batch->device_lengths, 'q', 1, shape), copies);
+}
+
 /* features(shape, copy): [rows, *shape]. */
 static PyObject *batch_features(struct batch_object *self, PyObject *args)
 {
@@ -166,16 +193,18 @@ static PyObject *batch_features(struct batch_object *self, PyObject *args)
         if (__builtin_mul_overflow(items, (size_t)length, &items))
             return PyErr_Format(PyExc_ValueError, "the shape is too large");
     }
-    if (items != description->features || PyTuple_GET_SIZE(given) >= DIMENSIONS_LIMIT)
+    if (items != self->batch->width || PyTuple_GET_SIZE(given) >= DIMENSIONS_LIMIT)
         return PyErr_Format(PyExc_ValueError, "the shape has %zu elements, a row has %zu", items,
-                            description->features);
+                            self->batch->width);
     char format = description->element == TOMBOLA_U8 ? 'B' : 'f';
     return on_device(self, view(self, self->batch->features, format, dimensions, shape), copies);
 }
 
 /* Where the numbers of a batch stand in it, all of 8 bytes. */
 static size_t rows_at = offsetof(struct tombola_batch, rows);
+static size_t width_at = offsetof(struct tombola_batch, width);
 static size_t epoch_at = offsetof(struct tombola_batch, epoch);
+static size_t round_epoch_at = offsetof(struct tombola_batch, round_epoch);
 static size_t first_at = offsetof(struct tombola_batch, first);
 static size_t index_at = offsetof(struct tombola_batch, index);
 static size_t seq_at = offsetof(struct tombola_batch, seq);
@@ -193,12 +222,17 @@ static PyMethodDef batch_methods[] = {
     {"ids", (PyCFunction)batch_ids, METH_VARARGS, "ids(copy=False): int64 [rows]."},
     {"labels", (PyCFunction)batch_labels, METH_VARARGS,
      "labels(format, copy=False): [rows] as q (int64), f (float32) or d (float64)."},
+    {"one_hot", (PyCFunction)batch_one_hot, METH_VARARGS,
+     "one_hot(copy=False): [rows, classes], float32 or uint8; None: the feed was not asked for "
+     "it."},
     {"features", (PyCFunction)batch_features, METH_VARARGS,
      "features(shape, copy=False): [rows, *shape], uint8 or float32."},
     {"weights", (PyCFunction)batch_weights, METH_VARARGS,
      "weights(copy=False): [rows], float32 or float64; None: the feed was not asked for them."},
     {"groups", (PyCFunction)batch_groups, METH_VARARGS,
      "groups(copy=False): int64 [rows]; None: the feed was not asked for them."},
+    {"lengths", (PyCFunction)batch_lengths, METH_VARARGS,
+     "lengths(copy=False): int64 [rows]: features of each row; None: all have as many."},
     {"settle", (PyCFunction)batch_settle_by, METH_VARARGS,
      "settle(trained): whether it was; its arrays stay valid. The first word counts."},
     {NULL, NULL, 0, NULL},
@@ -206,7 +240,11 @@ static PyMethodDef batch_methods[] = {
 
 static PyGetSetDef batch_members[] = {
     {"rows", (getter)batch_number, NULL, "How many rows.", &rows_at},
+    {"width", (getter)batch_number, NULL, "Features of a row, zeros behind a shorter one included.",
+     &width_at},
     {"epoch", (getter)batch_number, NULL, "The epoch of its first row.", &epoch_at},
+    {"round_epoch", (getter)batch_number, NULL,
+     "The epoch of rank 0's batch in this step: the same for all ranks.", &round_epoch_at},
     {"first", (getter)batch_number, NULL, "The first row's position in the order.", &first_at},
     {"index", (getter)batch_number, NULL, "Its number.", &index_at},
     {"seq", (getter)batch_number, NULL, "The number of its lease.", &seq_at},

@@ -11,33 +11,38 @@
 static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
 {
     static char *names[] = {
-        "sampler",  "store",       "batch_size",     "device",       "stream",      "pull",
-        "bad_rows", "first_index", "batches",        "expand",       "scale",       "slots",
-        "fetchers", "cache_bytes", "patience_ms",    "trust_labels", "rank",        "world",
-        "pad",      "state",       "worker",         "token",        "authority",   "labels",
-        "mean",     "deviation",   "resident_bytes", "cache_dir",    "cache_limit", "weights",
-        "groups",   NULL};
+        "sampler",  "store",       "batch_size",     "device",        "stream",      "pull",
+        "bad_rows", "first_index", "batches",        "expand",        "scale",       "slots",
+        "fetchers", "cache_bytes", "patience_ms",    "trust_labels",  "rank",        "world",
+        "pad",      "state",       "worker",         "token",         "authority",   "labels",
+        "mean",     "deviation",   "resident_bytes", "cache_dir",     "cache_limit", "weights",
+        "groups",   "recipe",      "classes",        "bucket_window", "part",        "parts",
+        NULL};
     struct tombola_options options = {.struct_bytes = sizeof(options)};
-    Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = -1, resident_bytes = -1;
+    Py_ssize_t batch_size = 0, slots = 0, fetchers = 0, cache_bytes = -1, resident_bytes = -1,
+               classes = 0, bucket_window = 0;
     Py_buffer mean = {.buf = NULL}, deviation = {.buf = NULL};
-    long long first_index = 0, batches = 0, patience_ms = 0, rank = 0, world = 0, cache_limit = 0;
+    long long first_index = 0, batches = 0, patience_ms = 0, rank = 0, world = 0, cache_limit = 0,
+              part = 0, parts = 0;
     if (self->calls) {
         PyErr_SetString(PyExc_TypeError, "a Feed is opened once");
         return -1;
     }
     if (!PyArg_ParseTupleAndKeywords(
-            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*nzLip", names, &options.sampler_url,
+            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*nzLipznnLL", names, &options.sampler_url,
             &options.store_uri, &batch_size, &options.device, &options.stream, &options.pull,
             &options.bad_rows, &first_index, &batches, &options.expand, &options.scale, &slots,
             &fetchers, &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world,
             &options.pad, &options.state, &options.worker, &options.token, &options.authority,
             &options.labels, &mean, &deviation, &resident_bytes, &options.cache_dir, &cache_limit,
-            &options.weights, &options.groups))
+            &options.weights, &options.groups, &options.recipe, &classes, &bucket_window, &part,
+            &parts))
         return -1;
     if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1 || resident_bytes < -1 ||
-        cache_limit < 0) {
-        PyErr_SetString(PyExc_ValueError, "batch_size, slots, fetchers, cache, cache_limit and "
-                                          "resident are counts of 0 or more");
+        cache_limit < 0 || classes < 0 || bucket_window < 0) {
+        PyErr_SetString(PyExc_ValueError,
+                        "batch_size, slots, fetchers, cache, cache_limit, resident, num_classes "
+                        "and bucket_window are counts of 0 or more");
         goto out;
     }
     if (mean.len != deviation.len || mean.len % (Py_ssize_t)sizeof(float) != 0) {
@@ -49,6 +54,8 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
     options.deviation = deviation.buf;
     options.batch_rows = (size_t)batch_size;
     options.slots = (size_t)slots;
+    options.classes = (size_t)classes;
+    options.bucket_window = (size_t)bucket_window;
     options.fetchers = (size_t)fetchers;
     /* In Python 0 is none, and -1 stands for the default. */
     options.cache_bytes = cache_bytes > 0    ? (size_t)cache_bytes
@@ -63,6 +70,8 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
     options.patience_ms = patience_ms;
     options.rank = rank;
     options.world = world;
+    options.part = part;
+    options.parts = parts;
     self->opener = getpid();
     self->calls = PyThread_allocate_lock();
     if (!self->calls) {
@@ -84,6 +93,11 @@ out:
     PyBuffer_Release(&mean);
     PyBuffer_Release(&deviation);
     return self->feed ? 0 : -1;
+}
+
+static PyObject *raise_closed(const struct feed_object *self)
+{
+    return core_raise_text(core_state(Py_TYPE(self)), TOMBOLA_USAGE, "the loader is closed");
 }
 
 static void close_feed(struct feed_object *self)
@@ -164,7 +178,7 @@ static PyObject *feed_next(struct feed_object *self, PyObject *args)
     if (!begin_call(self))
         return NULL;
     if (!self->feed)
-        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+        raise_closed(self);
     else {
         int status = wait_for_batch(self, stream, timeout_ms, &batch);
         if (status == TOMBOLA_OK)
@@ -208,7 +222,7 @@ static PyObject *feed_state(struct feed_object *self, PyObject *unused)
     if (!begin_call(self))
         return NULL;
     if (!self->feed)
-        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+        raise_closed(self);
     else {
         int status = tombola_feed_state(self->feed, &text);
         result =
@@ -250,7 +264,7 @@ static PyObject *feed_describe(struct feed_object *self, PyObject *unused)
     const struct tombola_description *is = &self->description;
     (void)unused;
     if (!self->feed)
-        return PyErr_Format(PyExc_ValueError, "the loader is closed");
+        return raise_closed(self);
     PyObject *names = texts(is->feature_names, is->feature_names ? is->features : 0);
     PyObject *labels = texts(is->label_texts, is->label_text_count);
     PyObject *groups =
@@ -258,13 +272,14 @@ static PyObject *feed_describe(struct feed_object *self, PyObject *unused)
     PyObject *shape = shape_of(is);
     PyObject *result = NULL;
     if (names && labels && groups && shape)
-        result =
-            Py_BuildValue("{s:L,s:n,s:i,s:i,s:O,s:i,s:s,s:O,s:O,s:n,s:O,s:O}", "rows",
-                          (long long)is->rows, "features", (Py_ssize_t)is->features, "element",
-                          is->element, "label_kind", is->label_kind, "device_is_cuda",
-                          is->device_is_cuda ? Py_True : Py_False, "device_index", is->device_index,
-                          "device", is->device, "feature_names", names, "label_texts", labels,
-                          "slots", (Py_ssize_t)is->slots, "shape", shape, "group_texts", groups);
+        result = Py_BuildValue(
+            "{s:L,s:n,s:i,s:i,s:O,s:i,s:s,s:O,s:O,s:n,s:O,s:O,s:z,s:n,s:i}", "rows",
+            (long long)is->rows, "features", (Py_ssize_t)is->features, "element", is->element,
+            "label_kind", is->label_kind, "device_is_cuda", is->device_is_cuda ? Py_True : Py_False,
+            "device_index", is->device_index, "device", is->device, "feature_names", names,
+            "label_texts", labels, "slots", (Py_ssize_t)is->slots, "shape", shape, "group_texts",
+            groups, "recipe", is->recipe, "classes", (Py_ssize_t)is->classes, "lengths",
+            is->lengths);
     Py_XDECREF(names);
     Py_XDECREF(labels);
     Py_XDECREF(groups);
@@ -277,7 +292,7 @@ static PyObject *feed_stats(struct feed_object *self, PyObject *unused)
     struct tombola_stats stats;
     (void)unused;
     if (!self->feed)
-        return PyErr_Format(PyExc_ValueError, "the loader is closed");
+        return raise_closed(self);
     tombola_feed_stats(self->feed, &stats, sizeof(stats));
     return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "batches",
                          (long long)stats.batches, "rows", (long long)stats.rows, "bytes",

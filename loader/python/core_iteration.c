@@ -2,14 +2,54 @@
 /* Iteration: what a loop has trained. */
 #include "loader/python/core.h"
 
+#define SUSPENDS (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
+
 struct iteration_object {
     PyObject_HEAD struct batch_object *batch; /* a reference; NULL: none is out */
+    PyCodeObject *around; /* a reference; the generator or coroutine that the loop stands in, which
+                           * may be closed from outside; NULL: none */
+    bool is_placed;       /* `around` is known */
 };
+
+/* A new reference to the code that runs `depth` calls outside of this one; NULL: there is none. */
+static PyCodeObject *running_code(int depth)
+{
+    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+    while (frame && depth-- > 0) {
+        PyFrameObject *back = PyFrame_GetBack(frame);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    PyCodeObject *code = frame ? PyFrame_GetCode(frame) : NULL;
+    Py_XDECREF(frame);
+    return code;
+}
+
+/* From __next__(), which the loop has called. */
+static void place(struct iteration_object *self)
+{
+    self->is_placed = true;
+    self->around = running_code(1);
+    if (self->around && !(self->around->co_flags & SUSPENDS))
+        Py_CLEAR(self->around);
+}
+
+/* Does whatever the loop stands in let go of it? Since Python 3.13 a generator that is closed where
+ * it waits is thrown away without GeneratorExit. */
+static bool is_let_go_from_inside(const struct iteration_object *self)
+{
+    PyCodeObject *code = self->around ? running_code(0) : NULL;
+    bool inside = code == self->around;
+    Py_XDECREF(code);
+    return inside;
+}
 
 static PyObject *iteration_hold(struct iteration_object *self, PyObject *batch)
 {
     if (!Py_IS_TYPE(batch, core_state(Py_TYPE(self))->batch_type))
         return PyErr_Format(PyExc_TypeError, "a Batch is right");
+    if (!self->is_placed)
+        place(self);
     Py_INCREF(batch);
     Py_XSETREF(self->batch, (struct batch_object *)batch);
     Py_RETURN_NONE;
@@ -28,13 +68,14 @@ static PyObject *iteration_settle(struct iteration_object *self, PyObject *args)
 }
 
 /* A loop lets go of its iterator when it ends: by `break` the last batch was trained; while an
- * exception goes through it, it was not. */
+ * exception goes through it, or the generator that it stands in is closed, it was not. */
 static void iteration_finalize(PyObject *object)
 {
     struct iteration_object *self = (struct iteration_object *)object;
     if (self->batch)
-        (void)batch_settle(self->batch, !PyErr_Occurred());
+        (void)batch_settle(self->batch, !PyErr_Occurred() && is_let_go_from_inside(self));
     Py_CLEAR(self->batch);
+    Py_CLEAR(self->around);
 }
 
 static void iteration_dealloc(struct iteration_object *self)

@@ -9,7 +9,7 @@ struct module_state *core_state(PyTypeObject *type)
     return PyModule_GetState(PyType_GetModuleByDef(type, &core_module));
 }
 
-PyObject *core_raise(const struct module_state *state, int status)
+PyObject *core_raise_text(const struct module_state *state, int status, const char *text)
 {
     PyObject *number = PyLong_FromLong(status);
     if (!number)
@@ -17,8 +17,13 @@ PyObject *core_raise(const struct module_state *state, int status)
     PyObject *class = PyDict_GetItemWithError(state->errors, number);
     Py_DECREF(number);
     if (!PyErr_Occurred())
-        PyErr_SetString(class ? class : PyExc_RuntimeError, tombola_error_message());
+        PyErr_SetString(class ? class : PyExc_RuntimeError, text);
     return NULL;
+}
+
+PyObject *core_raise(const struct module_state *state, int status)
+{
+    return core_raise_text(state, status, tombola_error_message());
 }
 
 /* The classes stand in errors.py, which registers them once. */

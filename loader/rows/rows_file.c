@@ -39,11 +39,10 @@ enum error rows_file_open(struct source_file *file, const char *path,
     return error;
 }
 
-enum error rows_file_refuse(const char *path, const struct rows_header *header, int64_t row,
-                            int64_t id, const char *what)
+enum error rows_file_refuse(const char *path, int64_t row, int64_t id, uint64_t at, uint64_t bytes,
+                            const char *what)
 {
-    uint64_t at = rows_header_row_at(header, row);
     return error_set(ERROR_INPUT,
                      "%s: row %" PRId64 " (id %" PRId64 ", bytes %" PRIu64 " to %" PRIu64 ") %s",
-                     path, row, id, at, at + header->head.row_bytes - 1, what);
+                     path, row, id, at, at + bytes - 1, what);
 }

@@ -11,8 +11,8 @@
 enum error rows_file_open(struct source_file *file, const char *path,
                           struct rows_header *ret_header) MUST_CHECK;
 
-/* ERROR_INPUT naming file, row, id and bytes: `what` is wrong with the row. */
-enum error rows_file_refuse(const char *path, const struct rows_header *header, int64_t row,
-                            int64_t id, const char *what) MUST_CHECK;
+/* ERROR_INPUT naming file, row, id and its `bytes` at `at`: `what` is wrong with the row. */
+enum error rows_file_refuse(const char *path, int64_t row, int64_t id, uint64_t at, uint64_t bytes,
+                            const char *what) MUST_CHECK;
 
 #endif

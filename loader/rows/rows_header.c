@@ -14,11 +14,16 @@
 #include "common/array.h"
 #include "common/crc32c.h"
 #include "common/text.h"
+#include "loader/rows/rows_ends.h"
 #include "loader/rows/rows_record.h"
+#include "loader/store/feature_recipe.h"
+#include "loader/store/row_limit.h"
 
 static_assert(sizeof(struct rows_head) == 160, "the file's layout");
 
-#define FLAGS_KNOWN (ROWS_IDS | ROWS_CONSECUTIVE | ROWS_WEIGHTS | ROWS_GROUPS | ROWS_KEPT)
+#define FLAGS_KNOWN                                                                       \
+    (ROWS_IDS | ROWS_CONSECUTIVE | ROWS_WEIGHTS | ROWS_GROUPS | ROWS_KEPT | ROWS_RECIPE | \
+     ROWS_VARY | ROWS_LIMITED)
 #define COLUMNS 4
 
 /* ---- offsets ------------------------------------------------------------ */
@@ -33,12 +38,37 @@ static bool round_up(uint64_t bytes, uint64_t to, uint64_t *ret_bytes)
     return true;
 }
 
+/* Records without a gap between them, and in front of them where each ends. */
+static bool place_varying(struct rows_header *header)
+{
+    struct rows_head *head = &header->head;
+    uint64_t keys, ends, bytes, rows;
+    head->row_bytes =
+        sizeof(struct rows_row) + head->features * element_bytes((enum element)head->element);
+    return !__builtin_mul_overflow(head->rows, head->key_bytes, &keys) &&
+           !__builtin_mul_overflow(head->rows, sizeof(uint64_t), &ends) &&
+           !__builtin_mul_overflow(header->elements, element_bytes((enum element)head->element),
+                                   &bytes) &&
+           !__builtin_mul_overflow(head->rows, sizeof(struct rows_row), &rows) &&
+           !__builtin_add_overflow(keys, ends, &ends) &&
+           !__builtin_add_overflow(ends, head->head_bytes + sizeof(struct rows_ends_tail),
+                                   &head->rows_at) &&
+           !__builtin_add_overflow(rows, bytes, &rows) &&
+           !__builtin_add_overflow(head->rows_at, rows, &head->texts_at);
+}
+
 /* Strides and offsets out of rows, features and what there is of each; false: too many. */
 static bool place(struct rows_header *header)
 {
     struct rows_head *head = &header->head;
     uint64_t features, keys, rows;
     head->key_bytes = (uint32_t)rows_key_bytes(header);
+    if (rows_header_has(header, ROWS_VARY)) {
+        if (!place_varying(header))
+            return false;
+        head->file_bytes = head->texts_at;
+        return head->texts_at <= INT64_MAX;
+    }
     if (__builtin_mul_overflow(head->features, element_bytes((enum element)head->element),
                                &features) ||
         __builtin_add_overflow(features, sizeof(struct rows_row), &features) ||
@@ -59,10 +89,11 @@ static size_t texts_bytes(const struct rows_header *header)
     size_t bytes = 0;
     for (size_t i = 0; i < COLUMNS; i++)
         bytes += (header->columns[i] ? strlen(header->columns[i]) : 0) + 1;
-    for (size_t i = 0; i < header->head.features; i++)
+    for (size_t i = 0; i < rows_header_names(header); i++)
         bytes += strlen(header->feature_names[i]) + 1;
     for (size_t i = 0; i < header->head.label_texts; i++)
         bytes += strlen(header->label_texts[i]) + 1;
+    bytes += header->recipe ? strlen(header->recipe) + 1 : 0;
     bytes += header->source ? strlen(header->source) + 1 : 0;
     return bytes + (size_t)header->head.dimensions * sizeof(header->shape[0]);
 }
@@ -70,13 +101,26 @@ static size_t texts_bytes(const struct rows_header *header)
 static uint32_t flags_of(const struct store_info *info)
 {
     return (info->id_column ? ROWS_IDS : ROWS_CONSECUTIVE) |
-           (info->weight_column ? ROWS_WEIGHTS : 0u) | (info->group_column ? ROWS_GROUPS : 0u);
+           (info->weight_column ? ROWS_WEIGHTS : 0u) | (info->group_column ? ROWS_GROUPS : 0u) |
+           (info->recipe ? ROWS_RECIPE : 0u) | (info->lengths != LENGTHS_ALIKE ? ROWS_VARY : 0u) |
+           (info->lengths == LENGTHS_LIMITED ? ROWS_LIMITED : 0u);
+}
+
+static enum error print_recipe(struct rows_header *header, const struct feature_recipe *recipe)
+{
+    struct buffer text = BUFFER_INIT(RECIPE_JSON_LIMIT);
+    enum error error = feature_recipe_print(recipe, &text);
+    if (!error)
+        error = buffer_take(&text, &header->recipe_text);
+    buffer_release(&text);
+    header->recipe = header->recipe_text;
+    return error;
 }
 
 /* A shape of more dimensions than anybody's is none. */
 static void take_shape(struct rows_header *header, const struct store_info *info)
 {
-    if (!info->shape || info->dimensions > ROWS_DIMENSIONS_LIMIT)
+    if (!info->shape || info->lengths != LENGTHS_ALIKE || info->dimensions > ROWS_DIMENSIONS_LIMIT)
         return;
     header->head.dimensions = info->dimensions;
     memcpy(header->shape, info->shape, info->dimensions * sizeof(header->shape[0]));
@@ -101,6 +145,7 @@ enum error rows_header_init(struct rows_header *header, const struct store_info 
                  .flags = flags_of(info),
                  .element = info->element,
                  .label_kind = info->label_kind},
+        .elements = info->lengths == LENGTHS_ALIKE ? 0 : info->elements,
         .columns = {info->id_column, info->label_column, info->weight_column, info->group_column},
         .feature_names = (const char **)info->feature_names,
         .label_texts = (const char **)info->label_texts,
@@ -108,6 +153,9 @@ enum error rows_header_init(struct rows_header *header, const struct store_info 
     take_shape(header, info);
     if (key)
         take_key(header, info, key);
+    enum error error = info->recipe ? print_recipe(header, info->recipe) : OK;
+    if (error)
+        return error;
     bool fits = round_up(sizeof(header->head) + texts_bytes(header), ROWS_ALIGNMENT,
                          &header->head.head_bytes);
     return fits && place(header)
@@ -133,8 +181,10 @@ enum error rows_header_write(const struct rows_header *header, struct buffer *ou
     head.checksum = 0;
     buffer_add(out, &head, sizeof(head));
     add_list(out, header->columns, COLUMNS);
-    add_list(out, header->feature_names, (size_t)head.features);
+    add_list(out, header->feature_names, (size_t)rows_header_names(header));
     add_list(out, header->label_texts, (size_t)head.label_texts);
+    if (header->recipe)
+        add_list(out, &header->recipe, 1);
     add_list(out, &header->source, header->source ? 1 : 0);
     buffer_add(out, header->shape, (size_t)head.dimensions * sizeof(header->shape[0]));
     enum error error = buffer_add(out, zeros, (size_t)head.head_bytes - (out->length - start));
@@ -199,6 +249,8 @@ static void describe_end(const struct rows_head *head, uint64_t end, char *out, 
     if (end < head->rows_at)
         snprintf(out, bytes, "within the keys of row %" PRIu64,
                  (end - head->head_bytes) / head->key_bytes);
+    else if (end < head->texts_at && (head->flags & ROWS_VARY))
+        snprintf(out, bytes, "within its rows");
     else if (end < head->texts_at)
         snprintf(out, bytes, "within row %" PRIu64, (end - head->rows_at) / head->row_bytes);
     else
@@ -228,6 +280,24 @@ static bool has_key(const struct rows_head *head)
     return memcmp(head->key, none, sizeof(none)) != 0;
 }
 
+/* How long rows are that differ in it: what cannot be is refused with the file's ends. */
+static bool are_lengths(const struct rows_head *head)
+{
+    if ((head->flags & ROWS_VARY) == 0)
+        return (head->flags & ROWS_LIMITED) == 0 && head->features <= head->head_bytes;
+    return head->features <= ROW_LIMIT_MOST && head->dimensions == 0;
+}
+
+/* By where the rows end: place() then says whether it can be. */
+static void count_elements(struct rows_header *header)
+{
+    const struct rows_head *head = &header->head;
+    uint64_t least = head->rows * sizeof(struct rows_row);
+    if (rows_header_has(header, ROWS_VARY) && head->texts_at > head->rows_at + least)
+        header->elements =
+            (head->texts_at - head->rows_at - least) / element_bytes((enum element)head->element);
+}
+
 static enum error check_numbers(const struct rows_header *header, const char *path)
 {
     const struct rows_head *head = &header->head;
@@ -236,7 +306,7 @@ static enum error check_numbers(const struct rows_header *header, const char *pa
     if (head->element > ELEMENT_F32 || head->label_kind > LABEL_TEXT ||
         (head->flags & ~(uint32_t)FLAGS_KNOWN) != 0)
         return refuse(path, "names types that this version does not have");
-    if (head->rows == 0 || head->rows > INT64_MAX || head->features > head->head_bytes ||
+    if (head->rows == 0 || head->rows > INT64_MAX || !are_lengths(head) ||
         head->label_texts > head->head_bytes || (!ids && (!consecutive || head->first_id != 0)) ||
         head->first_id < 0 ||
         (consecutive && head->first_id > INT64_MAX - (int64_t)(head->rows - 1)) ||
@@ -250,7 +320,7 @@ static enum error check_numbers(const struct rows_header *header, const char *pa
 static enum error check_places(const struct rows_header *header, uint64_t file_bytes,
                                const char *path)
 {
-    struct rows_header right = {.head = header->head};
+    struct rows_header right = {.head = header->head, .elements = header->elements};
     const struct rows_head *a = &header->head, *b = &right.head;
     if (!place(&right) || a->key_bytes != b->key_bytes || a->row_bytes != b->row_bytes ||
         a->rows_at != b->rows_at || a->texts_at != b->texts_at || a->file_bytes < b->texts_at ||
@@ -292,7 +362,7 @@ static bool is_label(const char *text)
 /* Labels ascend. */
 static bool read_lists(struct rows_header *header, const char **at, const char *end)
 {
-    for (size_t i = 0; i < header->head.features; i++) {
+    for (size_t i = 0; i < rows_header_names(header); i++) {
         header->feature_names[i] = next_text(at, end);
         if (!header->feature_names[i])
             return false;
@@ -304,7 +374,9 @@ static bool read_lists(struct rows_header *header, const char **at, const char *
             return false;
     }
     header->label_texts[header->head.label_texts] = *at;
-    return true;
+    if (rows_header_has(header, ROWS_RECIPE))
+        header->recipe = next_text(at, end);
+    return header->recipe || !rows_header_has(header, ROWS_RECIPE);
 }
 
 /* What follows the lists: the source, and a shape of as many features as there are. */
@@ -340,12 +412,12 @@ static enum error read_texts(struct rows_header *header, const char *path)
 {
     const char *at = header->memory + sizeof(header->head);
     const char *end = header->memory + header->head.head_bytes;
-    size_t count = (size_t)(header->head.features + header->head.label_texts + 1);
+    size_t count = (size_t)(rows_header_names(header) + header->head.label_texts + 1);
     header->lists = array_new(count, sizeof(*header->lists), "names of features and labels");
     if (!header->lists)
         return ERROR_MEMORY;
     header->feature_names = header->lists;
-    header->label_texts = header->lists + header->head.features;
+    header->label_texts = header->lists + rows_header_names(header);
     if (!read_columns(header, &at, end) || !read_lists(header, &at, end) ||
         !read_rest(header, &at, end) || !is_padding(at, end))
         return refuse(path, "has names or labels that are no texts in their order, or a shape of "
@@ -362,6 +434,8 @@ enum error rows_header_parse(struct rows_header *header, char *memory, uint64_t 
     if (!error)
         error = check_numbers(header, path);
     if (!error)
+        count_elements(header);
+    if (!error)
         error = check_places(header, file_bytes, path);
     if (!error)
         error = read_texts(header, path);
@@ -374,5 +448,6 @@ void rows_header_release(struct rows_header *header)
 {
     free(header->memory);
     free(header->lists);
+    free(header->recipe_text);
     *header = (struct rows_header){.memory = NULL};
 }

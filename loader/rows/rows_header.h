@@ -4,11 +4,14 @@
  * on. Little-endian. Four parts follow each other without a gap:
  *
  *   header   struct rows_head, then texts that end in NUL: the columns' names (id, label, weight,
- *            group; "" for one that is not there), F names of features, L texts of labels in the
- *            order of their bytes; what is ROWS_KEPT, also the source; the D sizes of a row's
- *            dimensions, int64; zeros up to a multiple of 64 bytes
+ *            group; "" for one that is not there), F names of features (none with ROWS_VARY),
+ *            L texts of labels in the order of their bytes; with ROWS_RECIPE the recipe of the
+ *            features (feature_recipe.h) as JSON; what is ROWS_KEPT, also the source; the D sizes
+ *            of a row's dimensions, int64; zeros up to a multiple of 64 bytes
  *   keys     R records of key_bytes, all that a frame needs (rows_record.h)
- *   rows     R records of row_bytes, all that a batch needs (rows_record.h)
+ *   ends     only with ROWS_VARY: where the record of each row ends (rows_ends.h)
+ *   rows     R records of row_bytes, all that a batch needs (rows_record.h); with ROWS_VARY of as
+ *            many as each takes
  *   texts    of each row the label as it was written, where labels are LABEL_REAL, and the group
  *
  * Every part is checked: the header by its own CRC-32C, each record and each row's texts by theirs.
@@ -36,7 +39,10 @@ enum rows_flag {
     ROWS_WEIGHTS = 4,
     ROWS_GROUPS = 8,
     ROWS_KEPT =
-        16 /* a row cache's (loader/cache): it has a key, and says where its rows are from */
+        16, /* a row cache's (loader/cache): it has a key, and says where its rows are from */
+    ROWS_RECIPE = 32,  /* features were made of other columns */
+    ROWS_VARY = 64,    /* rows differ in length: F is that of the longest, */
+    ROWS_LIMITED = 128 /* or with this, what longest= allowed (LENGTHS_LIMITED) */
 };
 
 #define ROWS_KEY_BYTES 16
@@ -55,7 +61,7 @@ struct rows_head {
     uint64_t features;    /* F */
     uint64_t label_texts; /* L; 0 but with LABEL_TEXT */
     int64_t first_id;     /* of row 0 */
-    uint64_t row_bytes;   /* strides */
+    uint64_t row_bytes;   /* strides; with ROWS_VARY of a row of F features */
     uint32_t key_bytes;
     uint32_t flags;                             /* of enum rows_flag */
     uint32_t element;                           /* enum element */
@@ -68,11 +74,14 @@ struct rows_head {
 /* A header in memory, and what its texts are. */
 struct rows_header {
     struct rows_head head;
+    uint64_t elements;                    /* ROWS_VARY: features of all rows; else 0 */
     const char *columns[4];               /* id, label, weight, group; NULL: there is none */
-    const char **feature_names;           /* [F] */
+    const char **feature_names;           /* [F]; none with ROWS_VARY */
     const char **label_texts;             /* [L + 1]: the last is where one more would begin */
     const char *source;                   /* ROWS_KEPT: the URI of the rows' store; else NULL */
     int64_t shape[ROWS_DIMENSIONS_LIMIT]; /* [D] */
+    const char *recipe;                   /* ROWS_RECIPE: as JSON; else NULL */
+    char *recipe_text;                    /* owned: what is written of it */
     char *memory;                         /* owned: all texts; NULL: borrowed from a store */
     const char **lists;                   /* owned: feature_names, then label_texts */
 };
@@ -80,7 +89,8 @@ struct rows_header {
 enum { ROWS_COLUMN_ID, ROWS_COLUMN_LABEL, ROWS_COLUMN_WEIGHT, ROWS_COLUMN_GROUP };
 
 /* For rows of a store like this, whose names are borrowed; no texts yet, the first id 0. `key`:
- * [ROWS_KEY_BYTES], the file is a row cache's; NULL: it is none. */
+ * [ROWS_KEY_BYTES], the file is a row cache's; NULL: it is none. rows_header_release() in any
+ * case. */
 enum error rows_header_init(struct rows_header *header, const struct store_info *info,
                             const uint8_t *key) MUST_CHECK;
 /* The header's bytes, checksum included, behind what `out` holds. */
@@ -113,6 +123,13 @@ static inline uint64_t rows_header_key_at(const struct rows_header *header, int6
     return header->head.head_bytes + (uint64_t)row * header->head.key_bytes;
 }
 
+/* As many names of features follow. */
+static inline uint64_t rows_header_names(const struct rows_header *header)
+{
+    return rows_header_has(header, ROWS_VARY) ? 0 : header->head.features;
+}
+
+/* Unless ROWS_VARY. */
 static inline uint64_t rows_header_row_at(const struct rows_header *header, int64_t row)
 {
     return header->head.rows_at + (uint64_t)row * header->head.row_bytes;

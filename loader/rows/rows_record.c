@@ -129,13 +129,24 @@ const char *rows_key_read(const struct rows_header *header, int64_t row, const u
 
 /* ---- rows --------------------------------------------------------------- */
 
+static size_t unit_bytes(const struct rows_header *header)
+{
+    return element_bytes((enum element)header->head.element);
+}
+
+size_t rows_row_bytes(const struct rows_header *header, size_t features)
+{
+    return rows_header_has(header, ROWS_VARY)
+               ? sizeof(struct rows_row) + features * unit_bytes(header)
+               : (size_t)header->head.row_bytes;
+}
+
 void rows_row_write(const struct rows_header *header, int64_t id, double label,
-                    const void *features, uint8_t *out)
+                    const void *features, size_t length, uint8_t *out)
 {
     struct rows_row start = {.label = label};
-    size_t bytes =
-        (size_t)header->head.features * element_bytes((enum element)header->head.element);
-    size_t all = (size_t)header->head.row_bytes;
+    size_t bytes = length * unit_bytes(header);
+    size_t all = rows_row_bytes(header, length);
     memcpy(out, &start, sizeof(start));
     if (bytes > 0)
         memcpy(out + sizeof(start), features, bytes);
@@ -144,11 +155,13 @@ void rows_row_write(const struct rows_header *header, int64_t id, double label,
 }
 
 const char *rows_row_read(const struct rows_header *header, int64_t id, const uint8_t *record,
-                          double *ret_label)
+                          size_t bytes, double *ret_label, size_t *ret_length)
 {
     struct rows_row start;
-    size_t features = (size_t)header->head.features;
-    if (!has_checksum(header, id, record, (size_t)header->head.row_bytes))
+    size_t features = rows_header_has(header, ROWS_VARY)
+                          ? (bytes - sizeof(start)) / unit_bytes(header)
+                          : (size_t)header->head.features;
+    if (!has_checksum(header, id, record, bytes))
         return WRONG_CHECKSUM;
     memcpy(&start, record, sizeof(start));
     if (!is_label(header, start.label) ||
@@ -156,5 +169,6 @@ const char *rows_row_read(const struct rows_header *header, int64_t id, const ui
          feature_not_finite(record + sizeof(start), features) < features))
         return WRONG_VALUES;
     *ret_label = start.label;
+    *ret_length = features;
     return NULL;
 }

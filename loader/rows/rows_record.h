@@ -4,7 +4,8 @@
  *
  *   key   struct rows_key_start; then, each only where the file has it: the label (double, with
  *         LABEL_INTEGER and LABEL_REAL), the id (int64), the weight (double), struct rows_key_texts
- *   row   struct rows_row, F features, zeros up to a multiple of 8 bytes
+ *   row   struct rows_row, F features, zeros up to a multiple of 8 bytes; with ROWS_VARY as many
+ *         features as it has, and nothing else
  *
  * A key's checksum goes over its row number (int64) and the record behind the checksum, a row's
  * over its id (int64) and the record: a record that lies in another's place does not pass. In a row
@@ -58,11 +59,14 @@ void rows_key_write(const struct rows_header *header, int64_t row, const struct 
 const char *rows_key_read(const struct rows_header *header, int64_t row, const uint8_t *record,
                           struct rows_key *ret_key);
 
-/* `features`: [F] of the file's element. */
+/* How many bytes the record of a row of `features` takes. */
+size_t rows_row_bytes(const struct rows_header *header, size_t features);
+/* `features`: [length] of the file's element, F unless ROWS_VARY. */
 void rows_row_write(const struct rows_header *header, int64_t id, double label,
-                    const void *features, uint8_t *out);
-/* NULL: it is sound, its features lie behind struct rows_row; else what is wrong with it. */
+                    const void *features, size_t length, uint8_t *out);
+/* NULL: it is sound, its features, *ret_length of them, lie behind struct rows_row; else what is
+ * wrong with it. `bytes`: of the record. */
 const char *rows_row_read(const struct rows_header *header, int64_t id, const uint8_t *record,
-                          double *ret_label);
+                          size_t bytes, double *ret_label, size_t *ret_length);
 
 #endif

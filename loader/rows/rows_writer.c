@@ -13,6 +13,7 @@
 #include "common/array.h"
 #include "common/crc32c.h"
 #include "common/file.h"
+#include "loader/rows/rows_ends.h"
 #include "loader/rows/rows_file.h"
 #include "loader/rows/rows_keys.h"
 #include "loader/store/store_kinds.h"
@@ -33,9 +34,11 @@ struct rows_writer {
     char *path;                 /* owned; what a symbolic link leads to */
     struct file_writer *file;
     struct rows_header header;
-    struct part keys, rows, texts;
+    struct part keys, ends, rows, texts;
     uint64_t texts_end;
-    int64_t count; /* rows so far */
+    struct rows_ends_tail ends_tail; /* ROWS_VARY: of `ends` so far, */
+    uint64_t rows_end;               /* the last of which is this */
+    int64_t count;                   /* rows so far */
     int64_t last_id;
     bool ascending, consecutive;
 };
@@ -79,8 +82,10 @@ static void rows_writer_close(struct store_writer *base)
     struct rows_writer *writer = (struct rows_writer *)base;
     file_writer_close(writer->file);
     buffer_release(&writer->keys.pending);
+    buffer_release(&writer->ends.pending);
     buffer_release(&writer->rows.pending);
     buffer_release(&writer->texts.pending);
+    rows_header_release(&writer->header);
     free(writer->path);
     free(writer);
 }
@@ -112,6 +117,7 @@ static enum error rows_writer_begin(struct store_writer *base)
     if (error)
         return error;
     writer->keys = part_at(head->head_bytes, head->key_bytes);
+    writer->ends = part_at(head->head_bytes + head->rows * head->key_bytes, sizeof(uint64_t));
     writer->rows = part_at(head->rows_at, (size_t)head->row_bytes);
     writer->texts = part_at(head->texts_at, TEXTS_LIMIT_BYTES);
     return file_writer_open(writer->path, &writer->file);
@@ -185,8 +191,27 @@ static enum error note_id(struct rows_writer *writer, int64_t id)
     return OK;
 }
 
+/* Where the row ends, whose record takes `bytes`. What the store announced is what there is room
+ * for. */
+static enum error add_end(struct rows_writer *writer, size_t bytes)
+{
+    const struct rows_head *head = &writer->header.head;
+    uint8_t *record;
+    writer->rows_end += bytes;
+    if (writer->rows_end > head->texts_at - head->rows_at)
+        return error_set(ERROR_INPUT, "%s gave longer rows than it announced",
+                         writer->writer.info->uri);
+    enum error error = add_record(writer, &writer->ends, sizeof(writer->rows_end), &record);
+    if (error)
+        return error;
+    memcpy(record, &writer->rows_end, sizeof(writer->rows_end));
+    writer->ends_tail.checksum =
+        crc32c_add(writer->ends_tail.checksum, record, sizeof(writer->rows_end));
+    return OK;
+}
+
 static enum error add_row(struct rows_writer *writer, const struct store_block *block, size_t i,
-                          size_t row_bytes)
+                          const void *features, size_t length)
 {
     const struct rows_header *header = &writer->header;
     bool coded = header->head.label_kind == LABEL_TEXT;
@@ -204,10 +229,14 @@ static enum error add_row(struct rows_writer *writer, const struct store_block *
     if (error)
         return error;
     rows_key_write(header, writer->count, &key, record);
-    error = add_record(writer, &writer->rows, (size_t)header->head.row_bytes, &record);
+    size_t bytes = rows_row_bytes(header, length);
+    if (rows_header_has(header, ROWS_VARY))
+        error = add_end(writer, bytes);
+    if (!error)
+        error = add_record(writer, &writer->rows, bytes, &record);
     if (error)
         return error;
-    rows_row_write(header, key.id, label, (const uint8_t *)block->features + i * row_bytes, record);
+    rows_row_write(header, key.id, label, features, length, record);
     writer->count++;
     return OK;
 }
@@ -215,14 +244,31 @@ static enum error add_row(struct rows_writer *writer, const struct store_block *
 static enum error rows_writer_add(struct store_writer *base, const struct store_block *block)
 {
     struct rows_writer *writer = (struct rows_writer *)base;
-    size_t row_bytes = base->info->features * element_bytes(base->info->element);
+    const uint8_t *features = block->features;
     enum error error = OK;
-    for (size_t i = 0; i < block->rows && !error; i++)
-        error = add_row(writer, block, i, row_bytes);
+    for (size_t i = 0; i < block->rows && !error; i++) {
+        size_t bytes = store_block_row_bytes(block, i, base->info);
+        error = add_row(writer, block, i, features, bytes / element_bytes(base->info->element));
+        features += bytes;
+    }
     return error;
 }
 
 /* ---- the end ------------------------------------------------------------ */
+
+static enum error finish_ends(struct rows_writer *writer)
+{
+    const struct rows_head *head = &writer->header.head;
+    if (!rows_header_has(&writer->header, ROWS_VARY))
+        return OK;
+    if (writer->rows_end != head->texts_at - head->rows_at)
+        return error_set(ERROR_INPUT, "%s gave shorter rows than it announced",
+                         writer->writer.info->uri);
+    enum error error = flush(writer, &writer->ends);
+    return error ? error
+                 : file_writer_add_at(writer->file, &writer->ends_tail, sizeof(writer->ends_tail),
+                                      writer->ends.at);
+}
 
 static enum error write_header(struct rows_writer *writer)
 {
@@ -260,6 +306,8 @@ static enum error rows_writer_finish(struct store_writer *base, const char **ret
 {
     struct rows_writer *writer = (struct rows_writer *)base;
     enum error error = flush(writer, &writer->keys);
+    if (!error)
+        error = finish_ends(writer);
     if (!error)
         error = flush(writer, &writer->rows);
     if (!error)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/rows/rows_file.h"
 #include "loader/rows/rows_keys.h"
 #include "loader/rows/store_rows.h"
 #include "loader/store/scan_block.h"
@@ -19,19 +18,22 @@ struct scan {
 };
 
 /* The features go to the block's slot. */
-static enum error take_row(struct scan *scan, int64_t row, int64_t id, double *ret_label)
+static enum error take_row(struct scan *scan, int64_t row, struct store_row *added,
+                           double *ret_label)
 {
     const struct rows_store *store = scan->store;
     const struct store_info *info = &store->store.info;
     const uint8_t *record;
+    size_t length;
     enum error error = strided_rows_next(&scan->rows, row, &record);
     if (error)
         return error;
-    const char *wrong = rows_row_read(&store->header, id, record, ret_label);
-    if (wrong)
-        return rows_file_refuse(store->path, &store->header, row, id, wrong);
+    error = rows_store_read(store, row, added->id, record, ret_label, &length);
+    if (error)
+        return error;
     memcpy(scan_block_slot(scan->block), record + sizeof(struct rows_row),
-           info->features * element_bytes(info->element));
+           length * element_bytes(info->element));
+    added->length = row_limit_varies(&store->limit) ? length : 0;
     return OK;
 }
 
@@ -48,7 +50,7 @@ static enum error add_row(struct scan *scan, int64_t row)
     added.label = taken.label;
     added.group = taken.group;
     if (scan->rows.piece)
-        error = take_row(scan, row, added.id, &label);
+        error = take_row(scan, row, &added, &label);
     return error ? error : scan_block_add(scan->block, &added, label);
 }
 
@@ -90,7 +92,8 @@ static enum error scan_begin(struct scan *scan, enum scan_columns columns, store
         return ERROR_MEMORY;
     if (!(columns & SCAN_FEATURES))
         return OK;
-    return strided_rows_init(&scan->rows, &scan->file, head->rows_at, (size_t)head->row_bytes,
+    return strided_rows_init(&scan->rows, &scan->file, head->rows_at,
+                             rows_store_longest(scan->store), scan->store->ends,
                              (int64_t)head->rows);
 }
 

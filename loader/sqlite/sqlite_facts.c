@@ -95,7 +95,7 @@ static enum error copy_text(const char *text, char **ret_copy)
 static enum error take_names(const struct reading *reading, const cJSON *json, const char *text)
 {
     struct sqlite_facts *facts = reading->facts;
-    size_t count = facts->features;
+    size_t count = row_limit_varies(&facts->limit) ? 0 : facts->features;
     if (!cJSON_IsArray(json) || (size_t)cJSON_GetArraySize(json) != count)
         return refuse_fact(reading, "feature_names", text);
     facts->feature_names = array_new(count, sizeof(char *), "feature names");
@@ -139,15 +139,46 @@ static enum error read_digest(const struct reading *reading)
     return OK;
 }
 
-static enum error read_format(const struct reading *reading)
+/* Most tables have none. */
+static enum error read_recipe(const struct reading *reading)
+{
+    const char *text = "";
+    enum error error = read_text(reading, "recipe", &text);
+    if (error || !text[0])
+        return error;
+    error = feature_recipe_parse(text, "its table tombola: \"recipe\"", &reading->facts->recipe);
+    return error == ERROR_INPUT ? error_prefix(error, "%s is damaged: ", reading->path) : error;
+}
+
+static enum error read_format(const struct reading *reading, int64_t *ret_format)
 {
     int64_t format = 0;
     enum error error = read_number(reading, "format", 1, INT64_MAX, &format);
+    *ret_format = format;
     if (!error && format > SQLITE_FACTS_FORMAT)
         error = error_set(ERROR_INPUT,
                           "%s was imported by a later version (format %lld, this one reads up to "
                           "%d)",
                           reading->path, (long long)format, SQLITE_FACTS_FORMAT);
+    return error;
+}
+
+/* Of a table whose rows differ in length. */
+static enum error read_lengths(const struct reading *reading)
+{
+    static const char *const words[] = {"any", "limited"};
+    struct sqlite_facts *facts = reading->facts;
+    int64_t longest = 0, elements = 0;
+    size_t word = 0;
+    enum error error = read_word(reading, "lengths", words, 2, &word);
+    if (!error)
+        error = read_number(reading, "longest", 0, (int64_t)facts->features, &longest);
+    if (!error)
+        error = read_number(reading, "elements", 0, INT64_MAX, &elements);
+    facts->limit = word == 1 ? (struct row_limit){LENGTHS_LIMITED, facts->features}
+                             : (struct row_limit){LENGTHS_VARY, ROW_LIMIT_MOST};
+    facts->longest = (size_t)longest;
+    facts->elements = (uint64_t)elements;
     return error;
 }
 
@@ -196,9 +227,12 @@ static enum error choose_table(const struct reading *reading, const char *wanted
 static enum error read_all(const struct reading *reading, int64_t *ret_changes)
 {
     struct sqlite_facts *facts = reading->facts;
-    enum error error = read_format(reading);
+    int64_t format;
+    enum error error = read_format(reading, &format);
     if (!error)
         error = read_shape(reading);
+    if (!error && format > 1)
+        error = read_lengths(reading);
     if (!error)
         error = read_flag(reading, "weight", &facts->has_weight);
     if (!error)
@@ -207,6 +241,8 @@ static enum error read_all(const struct reading *reading, int64_t *ret_changes)
         error = read_names(reading);
     if (!error)
         error = read_digest(reading);
+    if (!error)
+        error = read_recipe(reading);
     if (!error)
         error = read_number(reading, "change_counter", 0, UINT32_MAX, ret_changes);
     return error;
@@ -242,9 +278,11 @@ enum error sqlite_facts_read(struct sqlite_facts *facts, sqlite3 *connection, co
 
 void sqlite_facts_release(struct sqlite_facts *facts)
 {
-    for (size_t i = 0; facts->feature_names && i < facts->features; i++)
+    size_t names = row_limit_varies(&facts->limit) ? 0 : facts->features;
+    for (size_t i = 0; facts->feature_names && i < names; i++)
         free(facts->feature_names[i]);
     free(facts->feature_names);
+    feature_recipe_free(facts->recipe);
     free(facts->table);
     *facts = (struct sqlite_facts){.there = false};
 }
@@ -311,23 +349,47 @@ static enum error write_number(const struct writing *writing, const char *name, 
 static enum error write_names(const struct writing *writing, const struct store_info *info)
 {
     struct buffer names = BUFFER_INIT(NAMES_LIMIT_BYTES);
-    enum error error = json_add_strings(&names, info->feature_names, info->features);
+    enum error error =
+        json_add_strings(&names, info->feature_names, info->feature_names ? info->features : 0);
     if (!error)
         error = write_text(writing, "feature_names", names.data);
     buffer_release(&names);
     return error;
 }
 
+static enum error write_recipe(const struct writing *writing, const struct store_info *info)
+{
+    struct buffer text = BUFFER_INIT(RECIPE_JSON_LIMIT);
+    enum error error = feature_recipe_print(info->recipe, &text);
+    if (!error)
+        error = write_text(writing, "recipe", text.data);
+    buffer_release(&text);
+    return error;
+}
+
+static enum error write_lengths(const struct writing *writing, const struct store_info *info)
+{
+    if (info->lengths == LENGTHS_ALIKE)
+        return OK;
+    enum error error =
+        write_text(writing, "lengths", info->lengths == LENGTHS_LIMITED ? "limited" : "any");
+    if (!error)
+        error = write_number(writing, "longest", (int64_t)info->longest);
+    return error ? error : write_number(writing, "elements", (int64_t)info->elements);
+}
+
 static enum error write_facts(const struct writing *writing, const char *table,
                               const struct store_info *info, const char *digest, uint32_t changes)
 {
-    enum error error = write_number(writing, "format", SQLITE_FACTS_FORMAT);
+    enum error error = write_number(writing, "format", info->lengths == LENGTHS_ALIKE ? 1 : 2);
     if (!error)
         error = write_text(writing, "table", table);
     if (!error)
         error = write_number(writing, "rows", info->rows);
     if (!error)
         error = write_number(writing, "features", (int64_t)info->features);
+    if (!error)
+        error = write_lengths(writing, info);
     if (!error)
         error = write_text(writing, "element", element_names[info->element]);
     if (!error)
@@ -340,6 +402,8 @@ static enum error write_facts(const struct writing *writing, const char *table,
         error = write_text(writing, "digest", digest);
     if (!error)
         error = write_names(writing, info);
+    if (!error && info->recipe)
+        error = write_recipe(writing, info);
     if (!error)
         error = write_number(writing, "change_counter", changes);
     return error;

@@ -25,10 +25,13 @@
 
 #include "common/error.h"
 #include "loader/store/content_digest.h"
+#include "loader/store/feature_recipe.h"
 #include "loader/store/label_dictionary.h"
+#include "loader/store/row_limit.h"
 #include "loader/store/store.h"
 
-#define SQLITE_FACTS_FORMAT 1
+/* Tables whose rows differ in length are of format 2, others of 1. */
+#define SQLITE_FACTS_FORMAT 2
 
 struct sqlite_facts {
     bool there;   /* the file has facts about the table that was asked for */
@@ -37,11 +40,15 @@ struct sqlite_facts {
     char *table;  /* owned */
     int64_t rows;
     size_t features;
+    struct row_limit limit; /* where rows differ in length; else zeroed, as both below */
+    uint64_t elements;      /* of all rows */
+    size_t longest;
     enum element element;
     enum label_kind label_kind;
     bool has_weight, has_group;
-    char **feature_names; /* owned; [features] */
+    char **feature_names; /* owned; [features], none where rows differ in length */
     char digest[CONTENT_DIGEST_TEXT_BYTES];
+    struct feature_recipe *recipe; /* owned; what the features were made by; NULL: as they stood */
 };
 
 /* Reads them; !there when the file has none, or none about the table (`table` NULL: about the one

@@ -9,6 +9,7 @@
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/store/feature.h"
 #include "loader/store/feature_blob.h"
+#include "loader/store/feature_recipe.h"
 
 enum { ID_AT, LABEL_AT, WEIGHT_AT, GROUP_AT, FEATURES_AT }; /* columns of the statement */
 
@@ -29,8 +30,8 @@ static const char *show_value(sqlite3_stmt *statement, int column, char out[TEXT
     }
     default: {
         const char *text = (const char *)sqlite3_column_text(statement, column);
-        text = text ? text : "";
-        return text_quote(out, TEXT_QUOTE_BYTES, text, strlen(text));
+        size_t length = (size_t)sqlite3_column_bytes(statement, column);
+        return text_quote(out, TEXT_QUOTE_BYTES, text ? text : "", text ? length : 0);
     }
     }
 }
@@ -106,6 +107,12 @@ static bool take_number(sqlite3_stmt *statement, int column, double *ret_value)
     }
 }
 
+static const char *text_wanted(sqlite3_stmt *statement, int column, const char *what)
+{
+    bool is_text = sqlite3_column_type(statement, column) == SQLITE_TEXT;
+    return is_text && sqlite3_column_bytes(statement, column) > 0 ? "UTF-8 text without NUL" : what;
+}
+
 static enum error take_id(const struct sqlite_table *table, sqlite3_stmt *statement,
                           int64_t *ret_id)
 {
@@ -136,9 +143,11 @@ static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *stat
     if (error)
         return error;
     if (label && !take_text(statement, LABEL_AT, ret_row->label_text, &row->label))
-        return refuse_value(statement, LABEL_AT, label, "a label");
+        return refuse_value(statement, LABEL_AT, label,
+                            text_wanted(statement, LABEL_AT, "a label"));
     if (group && !take_text(statement, GROUP_AT, ret_row->group_text, &row->group))
-        return refuse_value(statement, GROUP_AT, group, "a group");
+        return refuse_value(statement, GROUP_AT, group,
+                            text_wanted(statement, GROUP_AT, "a group"));
     if (weight && (!take_number(statement, WEIGHT_AT, &row->weight) || row->weight < 0 ||
                    !isfinite(row->weight)))
         return refuse_value(statement, WEIGHT_AT, weight, WEIGHT_WANTED);
@@ -146,6 +155,20 @@ static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *stat
 }
 
 /* ---- features ----------------------------------------------------------- */
+
+/* A value that is no number, or none that fits. */
+static void refuse_feature(sqlite3_stmt *statement, int column, const char *name, bool is_number)
+{
+    int type = sqlite3_column_type(statement, column);
+    bool is_text = type == SQLITE_TEXT; /* asked for its text, a BLOB would be one */
+    const char *text = is_text ? (const char *)sqlite3_column_text(statement, column) : NULL;
+    size_t length = is_text ? (size_t)sqlite3_column_bytes(statement, column) : 0;
+    bool has_way_out = !is_number && (is_text || type == SQLITE_NULL);
+    char shown[TEXT_QUOTE_BYTES];
+    error_set(ERROR_INPUT, "column \"%s\" is %s; %s belongs there%s", name,
+              show_value(statement, column, shown), feature_wanted(is_number),
+              has_way_out ? feature_way_out(text, length) : "");
+}
 
 static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statement, void *features,
                       struct store_row *row)
@@ -162,6 +185,36 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
     row->status = ROW_BAD;
 }
 
+/* Any whole number of features, as far as the limit goes. */
+static enum error take_varying(const struct sqlite_format *format, sqlite3_stmt *statement,
+                               void *features, struct store_row *row)
+{
+    const void *bytes = sqlite3_column_blob(statement, FEATURES_AT);
+    size_t length = (size_t)sqlite3_column_bytes(statement, FEATURES_AT);
+    size_t unit = element_bytes(format->element), count = length / unit;
+    char wanted[FEATURE_BLOB_TEXT_BYTES];
+    bool is_blob = sqlite3_column_type(statement, FEATURES_AT) == SQLITE_BLOB;
+    row->is_u8 = format->element == ELEMENT_U8;
+    if (is_blob && count > format->limit.longest)
+        return row_limit_refuse(&format->limit, count);
+    if (is_blob &&
+        feature_blob_copy(count <= format->room ? bytes : NULL, length, count, format->element,
+                          features, "BLOB", wanted) &&
+        (count <= format->room || format->element == ELEMENT_U8 || !bytes ||
+         feature_not_finite(bytes, count) == count)) {
+        row->length = count;
+        return OK;
+    }
+    if (!is_blob || length % unit != 0)
+        snprintf(wanted, sizeof(wanted), "a BLOB of %s",
+                 format->element == ELEMENT_U8 ? "bytes" : "32-bit floats");
+    else
+        snprintf(wanted, sizeof(wanted), "a BLOB of finite numbers");
+    refuse_value(statement, FEATURES_AT, format->table->features[0], wanted);
+    row->status = ROW_BAD;
+    return OK;
+}
+
 static void take_columns(const struct sqlite_format *format, sqlite3_stmt *statement,
                          enum element element, void *features, struct store_row *row)
 {
@@ -170,11 +223,53 @@ static void take_columns(const struct sqlite_format *format, sqlite3_stmt *state
         int column = FEATURES_AT + (int)i;
         bool number = take_number(statement, column, &value);
         if (!number || !feature_fits(value)) {
-            refuse_value(statement, column, format->table->features[i], feature_wanted(number));
+            refuse_feature(statement, column, format->table->features[i], number);
             row->status = ROW_BAD;
             return;
         }
         feature_store(value, element, features, i, &row->is_u8);
+    }
+}
+
+/* The same with a plan: one value. */
+static bool take_cell(const struct cell_row *cells, sqlite3_stmt *statement, int column, size_t at,
+                      char wanted[CELL_WANTED_BYTES])
+{
+    char room[SQLITE_ROW_TEXT_BYTES];
+    struct text text = {.data = ""};
+    double value = 0;
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_NULL:
+        return cell_row_missing(cells, at, wanted);
+    case SQLITE_TEXT:
+        text.data = (const char *)sqlite3_column_text(statement, column);
+        text.length = (size_t)sqlite3_column_bytes(statement, column);
+        return !text.data || cell_row_text(cells, at, text.data, text.length, wanted);
+    case SQLITE_BLOB:
+        snprintf(wanted, CELL_WANTED_BYTES, "a number or a text");
+        return cells->learner != NULL;
+    default:
+        take_number(statement, column, &value);
+        if (cell_row_wants_text(cells, at))
+            take_text(statement, column, room, &text);
+        return cell_row_number(cells, at, value, &text, wanted);
+    }
+}
+
+static void take_cells(const struct sqlite_format *format, sqlite3_stmt *statement, void *features,
+                       struct store_row *row)
+{
+    const struct cell_row cells = {&format->table->plan, format->learner, features};
+    char wanted[CELL_WANTED_BYTES];
+    cell_row_begin(&cells);
+    row->is_u8 = false;
+    for (size_t i = 0; i < format->table->feature_count; i++) {
+        int column = FEATURES_AT + (int)i;
+        if (take_cell(&cells, statement, column, i, wanted))
+            continue;
+        refuse_value(statement, column, format->table->features[i], wanted);
+        row->status = ROW_BAD;
+        return;
     }
 }
 
@@ -185,7 +280,11 @@ static enum error decode(const struct sqlite_format *format, sqlite3_stmt *state
     enum error error = take_keys(format->table, statement, ret_row);
     if (error || !features)
         return error;
-    if (format->blob)
+    if (format->table->plan.recipe)
+        take_cells(format, statement, features, &ret_row->row);
+    else if (row_limit_varies(&format->limit))
+        return take_varying(format, statement, features, &ret_row->row);
+    else if (format->blob)
         take_blob(format, statement, features, &ret_row->row);
     else
         take_columns(format, statement, element, features, &ret_row->row);

@@ -32,10 +32,13 @@ struct sqlite_format {
     bool blob;                        /* all features in one BLOB */
     enum element element;             /* of the BLOB's bytes */
     size_t features;
+    struct row_limit limit;         /* where the BLOBs differ in length; else zeroed */
+    size_t room;                    /* such a BLOB is only looked at when it holds more features */
+    struct recipe_learner *learner; /* borrowed; what learns from the table's plan; else NULL */
 };
 
 /* `features` NULL: keys only; else [F] of `element`, undefined where the row is not ROW_OK or, for
- * ELEMENT_U8, not is_u8. */
+ * ELEMENT_U8, not is_u8. Of a table with a plan they are floats, whatever `element` is. */
 enum error sqlite_decode_row(const struct sqlite_format *format, sqlite3_stmt *statement,
                              enum element element, void *features,
                              struct sqlite_row *ret_row) MUST_CHECK;

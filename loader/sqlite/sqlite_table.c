@@ -292,13 +292,29 @@ static void add_imported(struct column_choice *choice, const struct sqlite_facts
         column_choice_imported(choice, facts->has_weight, facts->has_group, true);
 }
 
+/* What import made are features already. */
+static enum error plan_features(struct sqlite_table *table, const struct column_choice *choice,
+                                bool imported, enum column_role *roles)
+{
+    struct column_names names = {.names = (const char *const *)table->columns,
+                                 .count = table->count};
+    struct feature_recipe *recipe = choice->recipe;
+    if (recipe && recipe->learner == NULL && recipe->features > 0 && imported)
+        recipe = NULL;
+    if (recipe && imported)
+        return error_set(ERROR_USAGE,
+                         "import made this table, whose features are numbers: missing= "
+                         "and onehot= are for its source");
+    return cell_plan_init(&table->plan, recipe, &names, roles);
+}
+
 static enum error keep_roles(struct sqlite_table *table, const enum column_role *roles)
 {
     table->features = array_new(table->count, sizeof(char *), "feature columns");
     if (!table->features)
         return ERROR_MEMORY;
     for (size_t i = 0; i < table->count; i++) {
-        if (roles[i] == COLUMN_FEATURE && table->columns[i] != table->key_of[COLUMN_ID])
+        if (roles[i] == COLUMN_FEATURE)
             table->features[table->feature_count++] = table->columns[i];
         else if (roles[i] > COLUMN_IGNORED)
             table->key_of[roles[i]] = table->columns[i];
@@ -307,7 +323,7 @@ static enum error keep_roles(struct sqlite_table *table, const enum column_role 
 }
 
 static enum error assign_roles(struct sqlite_table *table, sqlite3 *connection, const char *path,
-                               struct column_choice *choice)
+                               struct column_choice *choice, bool imported)
 {
     struct column_names names = {.names = (const char *const *)table->columns,
                                  .count = table->count};
@@ -327,6 +343,15 @@ static enum error assign_roles(struct sqlite_table *table, sqlite3 *connection, 
             table->key_of[COLUMN_ID] = table->columns[i];
     }
     error = choose_id(table, connection, path, choice);
+    for (size_t i = 0; i < table->count && !error; i++) {
+        if (table->columns[i] == table->key_of[COLUMN_ID])
+            roles[i] = COLUMN_ID;
+    }
+    if (!error) {
+        error = plan_features(table, choice, imported, roles);
+        if (error)
+            error = error_prefix(error, "%s, table \"%s\": ", path, table->name);
+    }
     if (!error)
         error = keep_roles(table, roles);
 out:
@@ -358,7 +383,7 @@ enum error sqlite_table_init(struct sqlite_table *table, sqlite3 *connection, co
     table->columns = columns.items;
     table->count = columns.count;
     if (!error)
-        error = assign_roles(table, connection, path, &full);
+        error = assign_roles(table, connection, path, &full, facts->there);
     if (error)
         sqlite_table_release(table);
     return error;
@@ -368,6 +393,7 @@ void sqlite_table_release(struct sqlite_table *table)
 {
     struct names columns = {.items = table->columns, .count = table->count};
     release_names(&columns);
+    cell_plan_release(&table->plan);
     free(table->features);
     free(table->name);
     *table = (struct sqlite_table){.name = NULL};

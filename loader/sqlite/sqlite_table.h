@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "loader/sqlite/sqlite_facts.h"
+#include "loader/store/cell_plan.h"
 #include "loader/store/column_role.h"
 
 struct sqlite_table {
@@ -23,6 +24,7 @@ struct sqlite_table {
     const char *key_of[COLUMN_ROLES]; /* id, label, weight, group: borrowed from columns; NULL */
     const char **features;            /* owned list of borrowed names; [feature_count] */
     size_t feature_count;             /* columns that hold features */
+    struct cell_plan plan;            /* of them */
     bool view;
     const char *row_name; /* what SQL calls row numbers, where only they find a row; else NULL */
 };

@@ -179,7 +179,10 @@ static enum error drop_table(struct sqlite_writer *writer)
 static enum error create_tables(struct sqlite_writer *writer)
 {
     const struct store_info *info = writer->writer.info;
-    size_t row_bytes = info->features * element_bytes(info->element);
+    uint64_t all = info->elements * element_bytes(info->element);
+    size_t row_bytes = info->lengths == LENGTHS_ALIKE
+                           ? info->features * element_bytes(info->element)
+                           : (size_t)(all / (uint64_t)info->rows);
     enum error error = run_format(writer, sqlite3_mprintf("PRAGMA page_size=%d;"
                                                           "PRAGMA journal_mode=OFF;"
                                                           "PRAGMA synchronous=OFF;"
@@ -313,7 +316,7 @@ static enum error sqlite_writer_open(struct uri *uri, const char *table, bool re
     if (!writer)
         return error ? error : ERROR_MEMORY;
     writer->writer.place = uri->path;
-    writer->writer.table = table;
+    writer->writer.table = writer->writer.replaces = table;
     writer->path = file_real_path(uri->path);
     if (!writer->path) {
         sqlite_writer_close(&writer->writer);
@@ -362,9 +365,8 @@ static enum error refuse_row(struct sqlite_writer *writer, int result, int64_t i
 }
 
 static enum error add_row(struct sqlite_writer *writer, const struct store_block *block, size_t i,
-                          size_t row_bytes)
+                          const uint8_t *features, size_t row_bytes)
 {
-    const uint8_t *features = (const uint8_t *)block->features + i * row_bytes;
     sqlite3_bind_int64(writer->insert, 1, block->ids[i]);
     bind_label(writer, block, i);
     if (writer->writer.info->weight_column)
@@ -383,10 +385,13 @@ static enum error add_row(struct sqlite_writer *writer, const struct store_block
 static enum error sqlite_writer_add(struct store_writer *base, const struct store_block *block)
 {
     struct sqlite_writer *writer = (struct sqlite_writer *)base;
-    size_t row_bytes = base->info->features * element_bytes(base->info->element);
+    const uint8_t *features = block->features;
     enum error error = OK;
-    for (size_t i = 0; i < block->rows && !error; i++)
-        error = add_row(writer, block, i, row_bytes);
+    for (size_t i = 0; i < block->rows && !error; i++) {
+        size_t bytes = store_block_row_bytes(block, i, base->info);
+        error = add_row(writer, block, i, features, bytes);
+        features += bytes;
+    }
     return error;
 }
 

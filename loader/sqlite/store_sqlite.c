@@ -23,7 +23,9 @@ static enum error read_uri(struct uri *uri, struct request *request)
     request->table = uri_query_get(&uri->query, "table");
     request->element = uri_query_get(&uri->query, "element");
     column_choice_read(&request->choice, uri);
-    enum error error = uri_query_finish(&uri->query);
+    enum error error = row_limit_read(&request->choice.limit, uri);
+    if (!error)
+        error = uri_query_finish(&uri->query);
     const char *element = request->element;
     if (!error && element && strcmp(element, "u8") != 0 && strcmp(element, "f32") != 0)
         error = error_set(ERROR_USAGE, "element is \"%s\", must be u8 or f32", element);
@@ -60,14 +62,19 @@ static enum error refuse_floats(struct sqlite_store *store, sqlite3 *connection,
     if (!sql)
         return error_set_memory(256, "an SQLite statement");
     enum error error = sqlite_prepare(connection, store->path, sql, &statement);
-    bool floats = !error;
+    bool floats = !error, seen = false;
     while (floats && sqlite3_step(statement) == SQLITE_ROW) {
         const void *blob = sqlite3_column_blob(statement, 0);
-        floats = feature_looks_f32(blob, (size_t)sqlite3_column_bytes(statement, 0));
+        size_t length = (size_t)sqlite3_column_bytes(statement, 0);
+        if (length == 0 && row_limit_varies(&store->format.limit))
+            continue; /* it says nothing */
+        floats = feature_looks_f32(blob, length);
+        seen = true;
+        bytes = length;
     }
     sqlite3_finalize(statement);
     sqlite3_free(sql);
-    if (!floats)
+    if (!floats || !seen)
         return error;
     return error_set(ERROR_INPUT,
                      "%s: column \"%s\" holds BLOBs of %zu bytes, which " FEATURE_READINGS,
@@ -102,7 +109,7 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
         format->element = store->facts.element;
     else
         error = refuse_floats(store, connection, bytes);
-    if (error)
+    if (error || row_limit_varies(&format->limit))
         return error;
     if (bytes % element_bytes(format->element) != 0)
         return error_set(ERROR_INPUT,
@@ -114,20 +121,52 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
     return OK;
 }
 
+/* Of what import made, where the URI does not say it. */
+static enum error find_limit(struct sqlite_store *store, const struct request *request)
+{
+    store->format.limit = request->choice.limit;
+    if (!row_limit_varies(&store->format.limit))
+        store->format.limit = store->facts.limit;
+    if (row_limit_varies(&store->format.limit) && store->table.plan.recipe)
+        return error_set(ERROR_USAGE,
+                         "%s: missing= or onehot= beside longest=: of rows that differ in length "
+                         "features are numbers as they stand",
+                         store->path);
+    return OK;
+}
+
+static enum error check_varying(const struct sqlite_store *store)
+{
+    if (!row_limit_varies(&store->format.limit) || store->format.blob)
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "%s: longest= is for rows whose features are one BLOB; table \"%s\" has no "
+                     "single BLOB column of features",
+                     store->path, store->table.name);
+}
+
 static enum error find_format(struct sqlite_store *store, sqlite3 *connection,
                               const struct request *request)
 {
     struct sqlite_format *format = &store->format;
     format->table = &store->table;
     format->features = store->table.feature_count;
-    enum error error = OK;
-    if (store->table.feature_count == 1)
+    enum error error = find_limit(store, request);
+    if (error)
+        return error;
+    if (store->table.plan.recipe)
+        format->features = cell_plan_features(&store->table.plan);
+    else if (store->table.feature_count == 1)
         error = find_blob(store, connection, request);
     if (!error && request->element && !format->blob)
         error = error_set(ERROR_USAGE,
                           "%s: element= says what a BLOB holds; table \"%s\" has no single BLOB "
                           "column of features",
                           store->path, store->table.name);
+    if (!error)
+        error = check_varying(store);
+    if (error || row_limit_varies(&format->limit))
+        return error;
     bool named = store->facts.there && store->facts.features == format->features;
     if (error || !format->blob || named)
         return error;
@@ -143,16 +182,26 @@ static bool is_key(const struct sqlite_store *store, enum column_role role, cons
     return name ? key && sqlite3_stricmp(key, name) == 0 : !key;
 }
 
+/* Are its rows made of the columns that import made, so that the digest it noted is theirs, if
+ * nobody wrote to them? */
+static bool has_imported_columns(const struct sqlite_store *store)
+{
+    const struct sqlite_facts *facts = &store->facts;
+    return facts->there && !store->table.view && is_key(store, COLUMN_ID, "id") &&
+           is_key(store, COLUMN_LABEL, facts->label_kind == LABEL_NONE ? NULL : "label") &&
+           is_key(store, COLUMN_WEIGHT, facts->has_weight ? "weight" : NULL) &&
+           is_key(store, COLUMN_GROUP, facts->has_group ? "group" : NULL) && store->format.blob &&
+           store->format.element == facts->element;
+}
+
 /* Is the table looked at just as import made it, so that what import noted holds? */
 static bool is_as_imported(const struct sqlite_store *store)
 {
     const struct sqlite_facts *facts = &store->facts;
-    return facts->fresh && !store->table.view && !store->table.row_name &&
-           is_key(store, COLUMN_ID, "id") &&
-           is_key(store, COLUMN_LABEL, facts->label_kind == LABEL_NONE ? NULL : "label") &&
-           is_key(store, COLUMN_WEIGHT, facts->has_weight ? "weight" : NULL) &&
-           is_key(store, COLUMN_GROUP, facts->has_group ? "group" : NULL) && store->format.blob &&
-           store->format.features == facts->features && store->format.element == facts->element;
+    return facts->fresh && has_imported_columns(store) && !store->table.row_name &&
+           store->format.limit.lengths == facts->limit.lengths &&
+           store->format.limit.longest == facts->limit.longest &&
+           (row_limit_varies(&facts->limit) || store->format.features == facts->features);
 }
 
 /* Without a key rows are sorted: only ids and row numbers, which then lead to the features. A row
@@ -169,6 +218,24 @@ static enum error make_row_statements(struct sqlite_store *store)
     if (!error)
         error = sqlite_table_select(&store->table, false, NULL, keys, &store->keys_sql);
     return error;
+}
+
+/* The length of a BLOB is read without the BLOB. */
+static enum error make_length_statement(struct sqlite_store *store)
+{
+    const struct sqlite_table *table = &store->table;
+    const char *feature = table->features[0], *id = table->key_of[COLUMN_ID];
+    char *key = table->row_name            ? sqlite3_mprintf("%s", table->row_name)
+                : strcmp(id, "rowid") == 0 ? sqlite3_mprintf("rowid")
+                                           : sqlite3_mprintf("\"%w\"", id);
+    char *sql = key ? sqlite3_mprintf("SELECT CASE typeof(\"%w\") WHEN 'blob' THEN length(\"%w\") "
+                                      "ELSE 0 END FROM \"%w\" WHERE %s = ?1",
+                                      feature, feature, table->name, key)
+                    : NULL;
+    store->length_sql = sql ? strdup(sql) : NULL;
+    sqlite3_free(sql);
+    sqlite3_free(key);
+    return store->length_sql ? OK : error_set_memory(256, "an SQLite statement");
 }
 
 static enum error make_statements(struct sqlite_store *store)
@@ -197,6 +264,8 @@ static enum error take_facts(struct sqlite_store *store, sqlite3 *connection)
 {
     store->store.info.rows = store->facts.rows;
     store->store.info.element = store->facts.element;
+    store->store.info.longest = store->facts.longest;
+    store->store.info.elements = store->facts.elements;
     store->labels.kind = store->facts.label_kind;
     if (store->labels.kind != LABEL_TEXT)
         return OK;
@@ -234,10 +303,14 @@ static enum error look(struct sqlite_store *store, sqlite3 *connection,
         error = find_format(store, connection, request);
     if (!error)
         error = make_statements(store);
+    if (!error && row_limit_varies(&store->format.limit))
+        error = make_length_statement(store);
     if (error)
         return error;
     if (is_as_imported(store))
         return take_facts(store, connection);
+    if (cell_plan_learns(&store->table.plan))
+        return sqlite_store_learn(store);
     return store->keys_only ? count_rows(store, connection) : sqlite_store_inspect(store);
 }
 
@@ -251,13 +324,25 @@ static bool has_label_choice(const struct sqlite_store *store, const struct requ
 static void describe(struct sqlite_store *store, const struct request *request)
 {
     struct store_info *info = &store->store.info;
+    const struct row_limit *limit = &store->format.limit;
+    info->lengths = limit->lengths;
+    if (row_limit_varies(limit)) {
+        store->format.room = info->longest;
+        store->format.features = row_limit_features(limit, info->longest);
+    }
     info->features = store->keys_only ? 0 : store->format.features;
     info->label_kind = store->labels.kind;
     info->id_column = store->table.key_of[COLUMN_ID];
     info->label_column = store->table.key_of[COLUMN_LABEL];
     info->weight_column = store->table.key_of[COLUMN_WEIGHT];
     info->group_column = store->table.key_of[COLUMN_GROUP];
-    if (!store->format.blob)
+    const struct feature_recipe *made = store->table.plan.recipe;
+    info->recipe = made ? store->table.plan.recipe : store->facts.recipe;
+    if (row_limit_varies(limit))
+        info->feature_names = NULL;
+    else if (made && !made->learner)
+        info->feature_names = (const char *const *)made->names;
+    else if (!store->format.blob)
         info->feature_names = store->table.features;
     else if (store->numbers)
         info->feature_names = store->numbers;
@@ -270,7 +355,10 @@ static void describe(struct sqlite_store *store, const struct request *request)
     info->label_texts = store->labels.texts;
     info->label_text_count = store->labels.count;
     info->first_bad_row = store->first_bad_row;
-    info->digest = is_as_imported(store) && store->facts.digest[0] ? store->facts.digest : NULL;
+    info->table = store->table.name;
+    info->digest =
+        has_imported_columns(store) && store->facts.digest[0] ? store->facts.digest : NULL;
+    info->digest_may_be_old = !store->facts.fresh;
 }
 
 static void sqlite_store_close(struct store *base)
@@ -282,6 +370,7 @@ static void sqlite_store_close(struct store *base)
     sqlite_table_release(&store->table);
     id_index_release(&store->ids);
     free(store->row_numbers);
+    free(store->length_sql);
     free(store->fetch_sql);
     free(store->scan_sql);
     free(store->keys_sql);
@@ -345,6 +434,7 @@ static enum error sqlite_store_other_files(const char *path, struct uri_query *q
 const struct store_ops store_sqlite_ops = {
     .scheme = "sqlite",
     .endings = ".sqlite|.sqlite3|.db",
+    .takes_recipe = true,
     .open = sqlite_store_open,
     .other_files = sqlite_store_other_files,
     .close = sqlite_store_close,
@@ -352,4 +442,5 @@ const struct store_ops store_sqlite_ops = {
     .reader_open = sqlite_reader_open,
     .reader_close = sqlite_reader_close,
     .fetch = sqlite_reader_fetch,
+    .measure = sqlite_reader_measure,
 };

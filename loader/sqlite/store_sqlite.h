@@ -26,10 +26,12 @@ struct sqlite_store {
     struct sqlite_format format;
     struct label_dictionary labels;
     const char **numbers; /* owned; names of a BLOB's features that none named: "0", "1", ... */
-    char *fetch_sql;      /* owned; one row by id, or by row number (table.row_name) */
-    char *scan_sql;       /* owned; all rows by id */
-    char *keys_sql;       /* owned; all keys by id */
-    struct id_index ids;  /* with table.row_name, unless keys_only: the ids in their order */
+    char *length_sql;    /* owned; the length of one row's BLOB, by what fetch_sql takes; NULL: rows
+                           * are alike */
+    char *fetch_sql;     /* owned; one row by id, or by row number (table.row_name) */
+    char *scan_sql;      /* owned; all rows by id */
+    char *keys_sql;      /* owned; all keys by id */
+    struct id_index ids; /* with table.row_name, unless keys_only: the ids in their order */
     int64_t *row_numbers; /* owned; of each of them */
     size_t row_numbers_capacity;
     char *first_bad_row; /* owned */
@@ -55,12 +57,16 @@ enum error sqlite_cursor_step(struct sqlite_cursor *cursor, bool *ret_row) MUST_
 /* "PATH, table T, id N: " in front of this thread's message; returns `code`. */
 enum error sqlite_store_prefix(const struct sqlite_store *store, enum error code, int64_t id);
 
+/* The pass that learns the table's recipe, and nothing else. */
+enum error sqlite_store_learn(struct sqlite_store *store) MUST_CHECK;
 /* Finds rows, element, labels and bad rows of a table that says nothing of itself. */
 enum error sqlite_store_inspect(struct sqlite_store *store) MUST_CHECK;
 
 enum error sqlite_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                              void *context) MUST_CHECK;
 enum error sqlite_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+enum error sqlite_reader_measure(struct reader *reader, const int64_t *ids, size_t count,
+                                 int64_t *lengths) MUST_CHECK;
 void sqlite_reader_close(struct reader *reader);
 enum error sqlite_reader_fetch(struct reader *reader, const int64_t *ids, size_t count,
                                void *features, size_t stride_bytes, double *labels,

@@ -9,7 +9,8 @@
 struct sqlite_reader {
     struct reader reader; /* first */
     struct sqlite_cursor cursor;
-    struct fetch_place *places; /* owned; by id */
+    struct sqlite_cursor lengths; /* zeroed: none was asked for */
+    struct fetch_place *places;   /* owned; by id */
     size_t places_capacity;
 };
 
@@ -32,6 +33,7 @@ void sqlite_reader_close(struct reader *base)
 {
     struct sqlite_reader *reader = (struct sqlite_reader *)base;
     sqlite_cursor_close(&reader->cursor);
+    sqlite_cursor_close(&reader->lengths);
     free(reader->places);
     free(reader);
 }
@@ -66,6 +68,8 @@ static enum error take_row(const struct sqlite_store *store, sqlite3_stmt *state
         error = store_row_check(row, call->ids[index], info, &store->labels, "the file", &label);
     if (error || row->status == ROW_BAD)
         sqlite_store_prefix(store, error, call->ids[index]);
+    if (!error && row_limit_varies(&store->format.limit))
+        fetch_call_length(call, index, row->length);
     if (!error)
         fetch_call_set(call, index, row->status, label);
     return error;
@@ -93,7 +97,7 @@ enum error sqlite_reader_fetch(struct reader *base, const int64_t *ids, size_t c
 {
     struct sqlite_reader *reader = (struct sqlite_reader *)base;
     struct fetch_call call;
-    fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
+    fetch_call_init(&call, base, ids, features, stride_bytes, labels, status);
     enum error error = sqlite_cursor_check(&reader->cursor);
     if (!error)
         error = array_grow((void **)&reader->places, &reader->places_capacity, count,
@@ -115,4 +119,24 @@ enum error sqlite_reader_fetch(struct reader *base, const int64_t *ids, size_t c
         error =
             sqlite_cursor_check(&reader->cursor); /* what was written meanwhile may be among it */
     return error ? error : fetch_call_finish(&call);
+}
+
+enum error sqlite_reader_measure(struct reader *base, const int64_t *ids, size_t count,
+                                 int64_t *lengths)
+{
+    struct sqlite_reader *reader = (struct sqlite_reader *)base;
+    const struct sqlite_store *store = (const struct sqlite_store *)base->store;
+    struct sqlite_cursor *cursor = &reader->lengths;
+    enum error error =
+        cursor->statement ? OK : sqlite_cursor_open(cursor, store, store->length_sql);
+    for (size_t i = 0; i < count && !error; i++) {
+        bool there = false;
+        error = find_row(store, cursor, ids[i], &there);
+        lengths[i] = there ? sqlite3_column_int64(cursor->statement, 0) /
+                                 (int64_t)element_bytes(base->store->info.element)
+                           : 0;
+    }
+    if (cursor->statement)
+        sqlite3_reset(cursor->statement);
+    return error ? error : sqlite_cursor_check(cursor);
 }

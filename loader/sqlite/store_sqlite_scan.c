@@ -20,7 +20,8 @@ typedef enum error row_visitor(void *context, sqlite3_stmt *statement, const str
 
 struct pass {
     const struct sqlite_store *store;
-    const char *what;     /* "reading", for the log */
+    const char *what;     /* "reading", for messages */
+    bool is_quiet;        /* progress is told by who is given the rows */
     enum element element; /* that features are wanted as */
     void *features;       /* NULL: keys only */
     row_visitor *visit;
@@ -36,7 +37,8 @@ static enum error show_progress(struct pass *pass)
         return OK;
     if (stop_requested())
         return error_set(ERROR_CANCELLED, "stopped while %s %s", pass->what, store->path);
-    progress_show(&pass->progress, (uint64_t)pass->rows, (uint64_t)store->store.info.rows);
+    if (!pass->is_quiet)
+        progress_show(&pass->progress, (uint64_t)pass->rows, (uint64_t)store->store.info.rows);
     return OK;
 }
 
@@ -164,6 +166,9 @@ static enum error inspect_row(void *context, sqlite3_stmt *statement, const stru
     }
     if (all->store->table.key_of[COLUMN_LABEL])
         label_kind_add(&all->kinds, row->label.data, row->label.length);
+    struct store_info *info = &all->store->store.info;
+    info->longest = row->length > info->longest ? row->length : info->longest;
+    info->elements += row->length;
     all->is_u8 &= row->is_u8;
     if (row->status == ROW_BAD)
         return store_add_bad_row(&all->store->store.info, &all->store->first_bad_row);
@@ -215,6 +220,33 @@ enum error sqlite_store_inspect(struct sqlite_store *store)
     return store->labels.kind == LABEL_TEXT ? collect_labels(store) : OK;
 }
 
+static enum error pass_over(void *context, sqlite3_stmt *statement, const struct store_row *row)
+{
+    (void)context;
+    (void)statement;
+    (void)row;
+    return OK;
+}
+
+enum error sqlite_store_learn(struct sqlite_store *store)
+{
+    struct feature_recipe *recipe = store->table.plan.recipe;
+    char nowhere[1]; /* features are not kept */
+    struct pass pass = {.store = store,
+                        .what = "learning the columns of",
+                        .element = ELEMENT_F32,
+                        .features = nowhere,
+                        .visit = pass_over};
+    store->format.learner = recipe_learner_new(recipe);
+    if (!store->format.learner)
+        return ERROR_MEMORY;
+    enum error error = pass_run(&pass, store->scan_sql);
+    recipe_learner_merge(recipe, store->format.learner);
+    store->format.learner = NULL;
+    store->store.info.rows = pass.rows;
+    return error;
+}
+
 /* ---- scan --------------------------------------------------------------- */
 
 struct scan {
@@ -250,6 +282,7 @@ enum error sqlite_store_scan(struct store *base, enum scan_columns columns, stor
         return ERROR_MEMORY;
     scan.pass = (struct pass){.store = store,
                               .what = "reading",
+                              .is_quiet = true,
                               .element = base->info.element,
                               .features = scan_block_slot(scan.block),
                               .visit = keep_row,

@@ -2,6 +2,7 @@
 #include "loader/store/column_role.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ void column_choice_read(struct column_choice *choice, struct uri *uri)
         choice->names[role] = keys[role] ? uri_query_get(&uri->query, keys[role]) : NULL;
     choice->only = uri->columns;
     choice->only_count = uri->column_count;
+    choice->recipe = uri->recipe;
 }
 
 void column_choice_imported(struct column_choice *choice, bool has_weight, bool has_group,
@@ -100,6 +102,19 @@ static enum error find_name(const struct column_names *columns, enum column_role
         return refuse_two(columns, role, wanted, length, alike);
     *ret_column = alike[0];
     return OK;
+}
+
+size_t column_names_find(const struct column_names *columns, const char *wanted, size_t length)
+{
+    size_t alike = columns->count;
+    for (size_t i = 0; i < columns->count; i++) {
+        if (!is_alike(columns->names[i], wanted, length))
+            continue;
+        if (memcmp(columns->names[i], wanted, length) == 0)
+            return i;
+        alike = alike == columns->count ? i : SIZE_MAX;
+    }
+    return alike == SIZE_MAX ? columns->count : alike;
 }
 
 static enum error refuse_name(const struct column_names *columns, enum column_role role,

@@ -14,6 +14,9 @@
 
 #include "common/error.h"
 #include "common/uri.h"
+#include "loader/store/row_limit.h"
+
+struct feature_recipe;
 
 enum column_role {
     COLUMN_FEATURE,
@@ -32,6 +35,8 @@ struct column_choice {
     /* Features, or the weight: no other feature is read. A count of 0: all are. */
     const char *const *only;
     size_t only_count;
+    struct feature_recipe *recipe; /* cell_plan.h; NULL: none */
+    struct row_limit limit;        /* set by kinds of store whose rows may differ in length */
 };
 
 void column_choice_read(struct column_choice *choice, struct uri *uri);
@@ -43,6 +48,10 @@ struct column_names {
     const char *const *names; /* [count] */
     size_t count;
 };
+
+/* The column of that name, else the one that differs in upper and lower case alone; the columns'
+ * count: there is none, or not one alone. */
+size_t column_names_find(const struct column_names *columns, const char *wanted, size_t length);
 
 /* Gives every column its role. `defaults`: "id" and "label" are looked for. `only` changes nothing
  * where one of it is not the name of a feature or the weight: a BLOB's features have names that are

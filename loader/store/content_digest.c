@@ -24,11 +24,10 @@ static void add_text(struct buffer *row, const struct text *text)
 }
 
 static enum error add_row(struct content_digest *digest, const struct store_block *block, size_t i,
-                          size_t row_bytes)
+                          const void *features, size_t row_bytes)
 {
     static const struct text nothing = {.data = "", .length = 0};
     double weight = block->weights ? block->weights[i] : 1;
-    const uint8_t *features = (const uint8_t *)block->features + i * row_bytes;
     XXH128_canonical_t hash;
     XXH128_canonicalFromHash(&hash, XXH3_128bits(features, row_bytes));
     buffer_clear(&digest->row);
@@ -48,10 +47,13 @@ static enum error add_row(struct content_digest *digest, const struct store_bloc
 enum error content_digest_add(struct content_digest *digest, const struct store_info *info,
                               const struct store_block *block)
 {
-    size_t row_bytes = info->features * element_bytes(info->element);
+    const uint8_t *features = block->features;
     enum error error = OK;
-    for (size_t i = 0; i < block->rows && !error; i++)
-        error = add_row(digest, block, i, row_bytes);
+    for (size_t i = 0; i < block->rows && !error; i++) {
+        size_t bytes = store_block_row_bytes(block, i, info);
+        error = add_row(digest, block, i, features, bytes);
+        features += bytes;
+    }
     return error;
 }
 

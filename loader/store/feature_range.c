@@ -9,7 +9,10 @@ void feature_range_add(struct feature_range *range, const struct store_info *inf
 {
     const uint8_t *bytes = block->features;
     int largest = range->largest;
-    for (size_t i = 0; i < block->rows * info->features; i++)
+    size_t count = 0;
+    for (size_t i = 0; i < block->rows; i++)
+        count += store_block_row_bytes(block, i, info);
+    for (size_t i = 0; i < count; i++)
         largest = bytes[i] > largest ? bytes[i] : largest;
     range->largest = largest;
     range->rows += (int64_t)block->rows;

@@ -4,12 +4,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-void fetch_call_init(struct fetch_call *call, const struct store_info *info, const int64_t *ids,
+void fetch_call_init(struct fetch_call *call, const struct reader *reader, const int64_t *ids,
                      void *features, size_t stride_bytes, double *labels, enum row_status *status)
 {
+    const struct store_info *info = &reader->store->info;
+    call->lengths = reader->lengths;
     call->ids = ids;
     call->features = features;
-    call->row_bytes = info->features * element_bytes(info->element);
+    call->unit_bytes = element_bytes(info->element);
+    call->row_bytes = info->features * call->unit_bytes;
     call->stride_bytes = stride_bytes;
     call->labels = labels;
     call->status = status;
@@ -21,9 +24,20 @@ uint8_t *fetch_call_slot(const struct fetch_call *call, size_t index)
     return call->features + index * call->stride_bytes;
 }
 
+void fetch_call_length(struct fetch_call *call, size_t index, size_t length)
+{
+    size_t bytes = length * call->unit_bytes;
+    if (call->lengths)
+        call->lengths[index] = (int64_t)length;
+    else if (call->row_bytes > bytes)
+        memset(fetch_call_slot(call, index) + bytes, 0, call->row_bytes - bytes);
+}
+
 void fetch_call_set(struct fetch_call *call, size_t index, enum row_status status, double label)
 {
-    if (status != ROW_OK && call->row_bytes > 0)
+    if (status != ROW_OK && call->lengths)
+        call->lengths[index] = 0;
+    else if (status != ROW_OK && call->row_bytes > 0)
         memset(fetch_call_slot(call, index), 0, call->row_bytes);
     if (status != ROW_OK && index < call->worst) {
         call->worst = index;
@@ -42,8 +56,11 @@ void fetch_call_miss(struct fetch_call *call, size_t index, const char *store)
 
 void fetch_call_copy(struct fetch_call *call, size_t from, size_t to)
 {
-    if (call->row_bytes > 0)
-        memcpy(fetch_call_slot(call, to), fetch_call_slot(call, from), call->row_bytes);
+    size_t bytes = call->lengths ? (size_t)call->lengths[from] * call->unit_bytes : call->row_bytes;
+    if (call->lengths)
+        call->lengths[to] = call->lengths[from];
+    if (bytes > 0)
+        memcpy(fetch_call_slot(call, to), fetch_call_slot(call, from), bytes);
     call->status[to] = call->status[from];
     if (call->labels)
         call->labels[to] = call->labels[from];

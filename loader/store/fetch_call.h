@@ -16,18 +16,22 @@
 struct fetch_call {
     const int64_t *ids;
     uint8_t *features;
-    size_t row_bytes, stride_bytes;
-    double *labels; /* NULL: not wanted */
+    size_t row_bytes, stride_bytes, unit_bytes; /* of F features, of a slot, of a feature */
+    double *labels;                             /* NULL: not wanted */
+    int64_t *lengths; /* of rows that differ in it; NULL: they are filled up with zeros */
     enum row_status *status;
     size_t worst; /* the first index that is not ROW_OK; SIZE_MAX: none */
     struct error_report report;
 };
 
-void fetch_call_init(struct fetch_call *call, const struct store_info *info, const int64_t *ids,
+void fetch_call_init(struct fetch_call *call, const struct reader *reader, const int64_t *ids,
                      void *features, size_t stride_bytes, double *labels, enum row_status *status);
 
 /* Where the features of the row at `index` go. */
 uint8_t *fetch_call_slot(const struct fetch_call *call, size_t index);
+/* Of a store whose rows differ in length, before fetch_call_set(): how many features the row at
+ * `index` has, which are in its slot. */
+void fetch_call_length(struct fetch_call *call, size_t index, size_t length);
 /* What became of a row. Not ROW_OK: zeroes it; this thread's message says what is wrong with it. */
 void fetch_call_set(struct fetch_call *call, size_t index, enum row_status status, double label);
 /* No row of `store`, a name for messages, has the id at `index`. */

@@ -6,13 +6,6 @@
 
 #define AHEAD 16 /* insertions whose slot is fetched from memory in advance */
 
-/* Fibonacci hashing; the high bits are the mixed ones. */
-static inline uint64_t hash_of(int64_t id)
-{
-    uint64_t mixed = (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15);
-    return mixed ^ (mixed >> 32);
-}
-
 struct id_key {
     const int64_t *ids;
     int64_t id;
@@ -27,7 +20,7 @@ static inline bool has_id(const void *key, uint32_t row)
 static inline uint32_t find(const struct id_index *index, int64_t id)
 {
     struct id_key key = {.ids = index->ids, .id = id};
-    return hash_table_find(&index->table, hash_of(id), has_id, &key);
+    return hash_table_find(&index->table, hash_table_mix(id), has_id, &key);
 }
 
 static bool is_ascending(const int64_t *ids, int64_t rows)
@@ -51,14 +44,14 @@ static enum error fill_table(struct id_index *index, int64_t ret_twice[2])
         hash_table_reserve(&index->table, rows - rows / 4, NULL, NULL, "an index of ids");
     for (size_t row = 0; row < rows && !error; row++) {
         if (row + AHEAD < rows)
-            hash_table_prefetch(&index->table, hash_of(index->ids[row + AHEAD]));
+            hash_table_prefetch(&index->table, hash_table_mix(index->ids[row + AHEAD]));
         uint32_t other = find(index, index->ids[row]);
         if (other != HASH_TABLE_NONE) {
             ret_twice[0] = other;
             ret_twice[1] = (int64_t)row;
             return ERROR_CONFLICT;
         }
-        hash_table_put(&index->table, hash_of(index->ids[row]), (uint32_t)row);
+        hash_table_put(&index->table, hash_table_mix(index->ids[row]), (uint32_t)row);
     }
     return error;
 }
@@ -121,4 +114,13 @@ int64_t id_index_row(const struct id_index *index, int64_t id)
 int64_t id_index_id(const struct id_index *index, int64_t row)
 {
     return index->ids ? index->ids[row] : index->first + row;
+}
+
+void id_index_lengths(const struct id_index *index, const uint32_t *row_lengths, const int64_t *ids,
+                      size_t count, int64_t *lengths)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t row = id_index_row(index, ids[i]);
+        lengths[i] = row < 0 ? 0 : row_lengths[row];
+    }
 }

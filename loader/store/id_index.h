@@ -29,5 +29,8 @@ void id_index_release(struct id_index *index);
 /* -1: no row has this id. */
 int64_t id_index_row(const struct id_index *index, int64_t id);
 int64_t id_index_id(const struct id_index *index, int64_t row);
+/* lengths[count] of the rows with these ids, row_lengths[rows] by number; 0: no row has the id. */
+void id_index_lengths(const struct id_index *index, const uint32_t *row_lengths, const int64_t *ids,
+                      size_t count, int64_t *lengths);
 
 #endif

@@ -29,6 +29,7 @@ struct misses {
     int64_t *ids;   /* [capacity] */
     double *labels; /* [capacity] */
     enum row_status *status;
+    int64_t *lengths;
     uint8_t *features; /* [capacity, row_bytes] */
     size_t count, capacity;
     bool are_wanted; /* else an id that is not there is nowhere */
@@ -46,10 +47,23 @@ uint64_t row_cache_row_bytes(size_t features, enum element element, bool ids)
     return row_slots_stride(features, element) + (ids ? INDEX_BYTES : 0);
 }
 
+/* Of a row that differs in length from others, but for its features. */
+static uint64_t varying_row_bytes(const struct store_info *info)
+{
+    return ROW_SLOTS_VARYING_BYTES + (info->id_column ? INDEX_BYTES : 0);
+}
+
 uint64_t row_cache_bytes(const struct store_info *info)
 {
     uint64_t rows = (uint64_t)info->rows;
     uint64_t bytes;
+    if (info->lengths != LENGTHS_ALIKE) {
+        uint64_t features = info->elements * element_bytes(info->element);
+        return __builtin_mul_overflow(rows, varying_row_bytes(info), &bytes) ||
+                       __builtin_add_overflow(bytes, features, &bytes)
+                   ? UINT64_MAX
+                   : bytes;
+    }
     uint64_t each = row_cache_row_bytes(info->features, info->element, info->id_column != NULL);
     return __builtin_mul_overflow(rows, each, &bytes) ? UINT64_MAX : bytes;
 }
@@ -73,13 +87,34 @@ static bool take_rows(struct row_cache *cache)
 
 static const struct store_ops row_cache_ops;
 
+/* What of the limit is for the rows themselves, where they differ in length: the indexes are for
+ * all of them. */
+static uint64_t varying_bytes(const struct store_info *info, uint64_t limit_bytes)
+{
+    uint64_t rows = (uint64_t)info->rows;
+    uint64_t all = info->elements * element_bytes(info->element) + rows * sizeof(double);
+    uint64_t index = rows * (varying_row_bytes(info) - sizeof(double));
+    uint64_t left = limit_bytes > index ? limit_bytes - index : 1;
+    return left < all ? left : all;
+}
+
+static enum error start_filler(struct row_cache *cache, uint64_t limit_bytes,
+                               uint64_t reserve_bytes)
+{
+    const struct store_info *info = store_info(cache->inner);
+    if (info->lengths != LENGTHS_ALIKE)
+        return row_filler_start(cache->inner, info->rows, varying_bytes(info, limit_bytes),
+                                reserve_bytes, &cache->filler);
+    uint64_t each = row_cache_row_bytes(info->features, info->element, info->id_column != NULL);
+    int64_t room =
+        limit_bytes / each < (uint64_t)info->rows ? (int64_t)(limit_bytes / each) : info->rows;
+    return row_filler_start(cache->inner, room > 0 ? room : 1, 0, reserve_bytes, &cache->filler);
+}
+
 enum error row_cache_open(struct store *inner, uint64_t limit_bytes, uint64_t reserve_bytes,
                           struct store **ret_cache)
 {
     const struct store_info *info = store_info(inner);
-    uint64_t each = row_cache_row_bytes(info->features, info->element, info->id_column != NULL);
-    int64_t room =
-        limit_bytes / each < (uint64_t)info->rows ? (int64_t)(limit_bytes / each) : info->rows;
     struct row_cache *cache = array_new(1, sizeof(*cache), "a row cache");
     char *uri = strdup(info->uri);
     if (!cache || !uri) {
@@ -92,7 +127,7 @@ enum error row_cache_open(struct store *inner, uint64_t limit_bytes, uint64_t re
     cache->inner = inner;
     enum error error = OK;
     if (!take_rows(cache))
-        error = row_filler_start(inner, room > 0 ? room : 1, reserve_bytes, &cache->filler);
+        error = start_filler(cache, limit_bytes, reserve_bytes);
     if (error)
         store_close(&cache->store);
     else
@@ -147,6 +182,7 @@ static void cache_reader_close(struct reader *base)
     free(reader->misses.ids);
     free(reader->misses.labels);
     free(reader->misses.status);
+    free(reader->misses.lengths);
     free(reader->misses.features);
     free(reader);
 }
@@ -163,12 +199,13 @@ static enum error cache_reader_open(struct store *store, struct reader **ret_rea
 
 static enum error fetch_inner(struct cache_reader *reader, const int64_t *ids, size_t count,
                               void *features, size_t stride_bytes, double *labels,
-                              enum row_status *status)
+                              enum row_status *status, int64_t *lengths)
 {
     const struct row_cache *cache = (const struct row_cache *)reader->reader.store;
     enum error error = reader->inner ? OK : reader_open(cache->inner, &reader->inner);
     return error ? error
-                 : reader_fetch(reader->inner, ids, count, features, stride_bytes, labels, status);
+                 : reader_fetch_lengths(reader->inner, ids, count, features, stride_bytes, labels,
+                                        status, lengths);
 }
 
 /* ---- misses ------------------------------------------------------------- */
@@ -179,20 +216,22 @@ static enum error misses_reserve(struct misses *misses, size_t count, size_t row
     struct misses old = *misses;
     if (count <= old.capacity)
         return OK;
-    *misses = (struct misses){.are_wanted = true,
+    *misses = (struct misses){.are_wanted = old.are_wanted,
                               .at = array_new(count, sizeof(*misses->at), what),
                               .ids = array_new(count, sizeof(*misses->ids), what),
                               .labels = array_new(count, sizeof(*misses->labels), what),
                               .status = array_new(count, sizeof(*misses->status), what),
+                              .lengths = array_new(count, sizeof(*misses->lengths), what),
                               .features = array_new(count, row_bytes, what),
                               .capacity = count};
     free(old.at);
     free(old.ids);
     free(old.labels);
     free(old.status);
+    free(old.lengths);
     free(old.features);
-    bool is_there =
-        misses->at && misses->ids && misses->labels && misses->status && misses->features;
+    bool is_there = misses->at && misses->ids && misses->labels && misses->status &&
+                    misses->lengths && misses->features;
     misses->capacity = is_there ? count : 0;
     return is_there ? OK : ERROR_MEMORY;
 }
@@ -201,12 +240,15 @@ static enum error misses_reserve(struct misses *misses, size_t count, size_t row
 static enum error fetch_misses(struct cache_reader *reader, struct fetch_call *call)
 {
     const struct misses *misses = &reader->misses;
-    enum error error = fetch_inner(reader, misses->ids, misses->count, misses->features,
-                                   call->row_bytes, misses->labels, misses->status);
+    enum error error =
+        fetch_inner(reader, misses->ids, misses->count, misses->features, call->row_bytes,
+                    misses->labels, misses->status, misses->lengths);
     for (size_t i = 0; i < misses->count && !error; i++) {
-        if (call->row_bytes > 0)
+        size_t length = (size_t)misses->lengths[i], bytes = length * call->unit_bytes;
+        if (bytes > 0)
             memcpy(fetch_call_slot(call, misses->at[i]), misses->features + i * call->row_bytes,
-                   call->row_bytes);
+                   bytes);
+        fetch_call_length(call, misses->at[i], length);
         fetch_call_set(call, misses->at[i], misses->status[i], misses->labels[i]);
     }
     return error;
@@ -221,17 +263,23 @@ static void prefetch(const struct row_cache *cache, int64_t id)
         return;
     const struct row_slots *slots = slots_of(cache);
     const uint8_t *slot = row_slots_at(slots, (uint64_t)row);
-    for (size_t at = 0; at < slots->stride; at += LINE_BYTES)
+    size_t bytes = sizeof(double) + row_slots_bytes(slots, (uint64_t)row);
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
         __builtin_prefetch(slot + at, 0, 2); /* into the second cache: it takes more at once */
 }
 
-/* Fetched again from the store itself, for the message. */
+/* Fetched again from the store itself, for the message: behind the rows that are missing. */
 static enum error refuse_bad(struct cache_reader *reader, struct fetch_call *call, size_t index)
 {
+    struct misses *misses = &reader->misses;
     double label;
+    int64_t length;
     enum row_status status;
-    enum error error = fetch_inner(reader, &call->ids[index], 1, fetch_call_slot(call, index),
-                                   call->stride_bytes, &label, &status);
+    enum error error = misses_reserve(misses, 1, call->row_bytes);
+    if (!error)
+        error = fetch_inner(reader, &call->ids[index], 1,
+                            misses->features + misses->count * call->row_bytes, call->row_bytes,
+                            &label, &status, &length);
     if (!error)
         fetch_call_set(call, index, ROW_BAD, 0);
     return error;
@@ -247,8 +295,11 @@ static enum error take_row(struct cache_reader *reader, struct fetch_call *call,
     const uint8_t *slot = row_slots_at(slots, (uint64_t)row);
     double label;
     memcpy(&label, slot, sizeof(label));
-    if (slots->row_bytes > 0)
-        memcpy(fetch_call_slot(call, index), slot + sizeof(label), slots->row_bytes);
+    size_t bytes = row_slots_bytes(slots, (uint64_t)row);
+    if (bytes > 0)
+        memcpy(fetch_call_slot(call, index), slot + sizeof(label), bytes);
+    if (slots->ends)
+        fetch_call_length(call, index, bytes / call->unit_bytes);
     fetch_call_set(call, index, ROW_OK, label);
     return OK;
 }
@@ -282,7 +333,7 @@ static enum error cache_reader_fetch(struct reader *base, const int64_t *ids, si
     struct cache_reader *reader = (struct cache_reader *)base;
     const struct row_cache *cache = (const struct row_cache *)base->store;
     struct fetch_call call;
-    fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
+    fetch_call_init(&call, base, ids, features, stride_bytes, labels, status);
     enum error error = prepare_misses(reader, count, call.row_bytes);
     for (size_t i = 0; i < count && !error; i++) {
         if (i + AHEAD < count)
@@ -298,6 +349,37 @@ static enum error cache_reader_fetch(struct reader *base, const int64_t *ids, si
     return error ? error : fetch_call_finish(&call);
 }
 
+static bool cache_reader_knows_lengths(const struct reader *base)
+{
+    const struct row_cache *cache = (const struct row_cache *)base->store;
+    return has_all(cache) && slots_of(cache)->ends;
+}
+
+static void measure_slots(const struct row_cache *cache, const int64_t *ids, size_t count,
+                          int64_t *lengths)
+{
+    const struct row_slots *slots = slots_of(cache);
+    size_t unit = element_bytes(cache->store.info.element);
+    for (size_t i = 0; i < count; i++) {
+        int64_t row = find(cache, ids[i]);
+        lengths[i] = row < 0 ? 0 : (int64_t)(row_slots_bytes(slots, (uint64_t)row) / unit);
+    }
+}
+
+/* Where not all rows are there, the store knows them without its rows, or they are fetched. */
+static enum error cache_reader_measure(struct reader *base, const int64_t *ids, size_t count,
+                                       int64_t *lengths)
+{
+    struct cache_reader *reader = (struct cache_reader *)base;
+    const struct row_cache *cache = (const struct row_cache *)base->store;
+    if (cache_reader_knows_lengths(base)) {
+        measure_slots(cache, ids, count, lengths);
+        return OK;
+    }
+    enum error error = reader->inner ? OK : reader_open(cache->inner, &reader->inner);
+    return error ? error : reader_lengths(reader->inner, ids, count, lengths);
+}
+
 static const struct store_ops row_cache_ops = {
     .scheme = "cache",
     .close = row_cache_close,
@@ -305,4 +387,6 @@ static const struct store_ops row_cache_ops = {
     .reader_open = cache_reader_open,
     .reader_close = cache_reader_close,
     .fetch = cache_reader_fetch,
+    .measure = cache_reader_measure,
+    .knows_lengths = cache_reader_knows_lengths,
 };

@@ -25,13 +25,15 @@
 struct row_filler {
     struct store *inner; /* borrowed */
     struct row_slots slots;
-    int64_t room; /* rows that there are slots for */
+    int64_t room;   /* rows that there are slots for */
+    uint64_t bytes; /* for rows that differ in length */
     uint64_t reserve_bytes;
     _Atomic bool cancelled;
     pthread_t thread;
     bool started;
     /* The thread's: */
-    int64_t written, looked; /* rows: in their slots; when memory was looked at */
+    int64_t written;         /* rows in their slots */
+    uint64_t filled, looked; /* bytes of them; when memory was looked at */
     int64_t *ids;            /* owned; [room]; NULL: row numbers */
     struct id_index index;
     /* Published: */
@@ -56,22 +58,27 @@ static enum error enough(void)
 static bool is_memory_scarce(struct row_filler *filler)
 {
     struct machine machine;
-    uint64_t since = (uint64_t)(filler->written - filler->looked) * filler->slots.stride;
-    if (filler->reserve_bytes == 0 || since < LOOK_BYTES)
+    if (filler->reserve_bytes == 0 || filler->filled - filler->looked < LOOK_BYTES)
         return false;
-    filler->looked = filler->written;
+    filler->looked = filler->filled;
     machine_look(&machine);
     return machine.free_bytes > 0 && machine.free_bytes < filler->reserve_bytes;
 }
 
-static enum error take_row(struct row_filler *filler, const struct store_block *block, size_t i)
+static enum error take_row(struct row_filler *filler, const struct store_block *block, size_t i,
+                           const uint8_t *features, size_t row_bytes)
 {
-    int64_t row = filler->written++;
-    uint8_t *slot = row_slots_at(&filler->slots, (uint64_t)row);
-    size_t row_bytes = filler->slots.row_bytes;
+    int64_t row = filler->written;
+    struct row_slots *slots = &filler->slots;
+    uint8_t *slot = slots->ends ? row_slots_add(slots, (uint64_t)row, row_bytes)
+                                : row_slots_at(slots, (uint64_t)row);
+    if (!slot)
+        return enough();
+    filler->written++;
+    filler->filled += sizeof(double) + row_bytes;
     memcpy(slot, &block->label_values[i], sizeof(double));
-    if (row_bytes > 0)
-        memcpy(slot + sizeof(double), (const uint8_t *)block->features + i * row_bytes, row_bytes);
+    if (features && row_bytes > 0)
+        memcpy(slot + sizeof(double), features, row_bytes);
     if (filler->ids)
         filler->ids[row] = block->ids[i];
     if (!block->status || block->status[i] == ROW_OK)
@@ -94,8 +101,13 @@ static enum error take_block(void *context, const struct store_block *block)
         return error_set(ERROR_INPUT, "%s has more than the %lld %s it had when it was opened",
                          filler->inner->info.uri, (long long)rows,
                          text_plural(rows, "row", "rows"));
-    for (size_t i = 0; i < block->rows && !error; i++)
-        error = filler->written < filler->room ? take_row(filler, block, i) : enough();
+    const uint8_t *features = block->features;
+    for (size_t i = 0; i < block->rows && !error; i++) {
+        size_t bytes = store_block_row_bytes(block, i, &filler->inner->info);
+        error =
+            filler->written < filler->room ? take_row(filler, block, i, features, bytes) : enough();
+        features += features ? bytes : 0;
+    }
     if (!error && atomic_load(&filler->cancelled))
         error = error_set(ERROR_CANCELLED, "a cache that is being filled is closed");
     if (!error && is_memory_scarce(filler))
@@ -172,7 +184,9 @@ static enum error filler_init(struct row_filler *filler)
 {
     const struct store_info *info = store_info(filler->inner);
     enum error error =
-        row_slots_map(&filler->slots, info->features, info->element, (uint64_t)filler->room);
+        info->lengths == LENGTHS_ALIKE
+            ? row_slots_map(&filler->slots, info->features, info->element, (uint64_t)filler->room)
+            : row_slots_map_varying(&filler->slots, filler->bytes, (uint64_t)filler->room);
     if (!error && filler->room > 0) /* a map that does not move while it is read */
         error = row_slots_reserve_bad(&filler->slots);
     if (!error && info->id_column) {
@@ -189,14 +203,15 @@ static enum error filler_init(struct row_filler *filler)
     return error;
 }
 
-enum error row_filler_start(struct store *inner, int64_t rows, uint64_t reserve_bytes,
-                            struct row_filler **ret_filler)
+enum error row_filler_start(struct store *inner, int64_t rows, uint64_t bytes,
+                            uint64_t reserve_bytes, struct row_filler **ret_filler)
 {
     struct row_filler *filler = array_new(1, sizeof(*filler), "a row cache");
     if (!filler)
         return ERROR_MEMORY;
     filler->inner = inner;
     filler->room = rows;
+    filler->bytes = bytes;
     filler->reserve_bytes = reserve_bytes;
     pthread_mutex_init(&filler->lock, NULL);
     pthread_cond_init(&filler->ended, NULL);

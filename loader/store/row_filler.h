@@ -16,10 +16,11 @@
 
 struct row_filler;
 
-/* Room for the first `rows` rows of `inner`, which is borrowed until row_filler_stop(). It ends
- * early where the machine or container has less than `reserve_bytes` of free memory (0: never). */
-enum error row_filler_start(struct store *inner, int64_t rows, uint64_t reserve_bytes,
-                            struct row_filler **ret_filler) MUST_CHECK;
+/* Room for the first `rows` rows of `inner`, which is borrowed until row_filler_stop(); of rows
+ * that differ in length for as many of them as `bytes` hold. It ends early where the machine or
+ * container has less than `reserve_bytes` of free memory (0: never). */
+enum error row_filler_start(struct store *inner, int64_t rows, uint64_t bytes,
+                            uint64_t reserve_bytes, struct row_filler **ret_filler) MUST_CHECK;
 /* Ends the scan at its next block. What the store hangs in, this waits for. NULL is legal. */
 void row_filler_stop(struct row_filler *filler);
 /* Until the thread is through: OK, or why it gave up. */

@@ -8,9 +8,6 @@
 
 #include "common/remote_disk.h"
 
-#define LINE_BYTES 64
-#define PREFETCH_BYTES 4096 /* of a piece: what is longer the processor sees coming */
-
 /* A write beyond the limit of files' sizes (`ulimit -f`) ends the process. */
 static bool may_write(size_t bytes)
 {
@@ -73,13 +70,6 @@ void row_gather_clear(struct row_gather *gather)
     gather->used = gather->count = 0;
 }
 
-/* While the list grows; where there is no page it does nothing. */
-static void prefetch(const uint8_t *begin, size_t bytes)
-{
-    for (size_t at = 0; at < bytes && at < PREFETCH_BYTES; at += LINE_BYTES)
-        __builtin_prefetch(begin + at, 0, 2);
-}
-
 bool row_gather_add(struct row_gather *gather, uint64_t offset, size_t bytes)
 {
     uint8_t *begin = gather->file + offset;
@@ -94,7 +84,7 @@ bool row_gather_add(struct row_gather *gather, uint64_t offset, size_t bytes)
             return false;
         gather->pieces[gather->count++] = (struct iovec){.iov_base = begin, .iov_len = bytes};
     }
-    prefetch(begin, bytes);
+    row_prefetch(begin, bytes); /* while the list grows */
     gather->used += bytes;
     return true;
 }

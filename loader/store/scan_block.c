@@ -8,6 +8,7 @@
 #include "loader/store/progress.h"
 
 #define BLOCK_ROWS 1024
+#define VARYING_BYTES ((size_t)1 << 20) /* of rows that differ in length, but for the last one */
 #define TEXTS_LIMIT_BYTES ((size_t)1 << 30) /* a block of longer texts is handed out early */
 
 struct scan_block {
@@ -17,13 +18,16 @@ struct scan_block {
     void *context;
     struct progress progress;
     size_t rows, row_bytes;
+    size_t feature_bytes; /* of the rows so far */
+    bool varies;          /* rows differ in length */
     int64_t first_row;
     int64_t ids[BLOCK_ROWS];
     struct text labels[BLOCK_ROWS], groups[BLOCK_ROWS]; /* data: set when it is handed out, */
     size_t label_at[BLOCK_ROWS], group_at[BLOCK_ROWS];  /* from these: `texts` moves */
     double weights[BLOCK_ROWS], label_values[BLOCK_ROWS];
+    int64_t lengths[BLOCK_ROWS];
     enum row_status status[BLOCK_ROWS];
-    uint8_t *features; /* owned; [BLOCK_ROWS, F]; NULL: keys only */
+    uint8_t *features; /* owned; [BLOCK_ROWS, F], or VARYING_BYTES and one row; NULL: keys only */
     char *texts;       /* owned */
     size_t text_bytes, text_capacity;
 };
@@ -41,8 +45,12 @@ struct scan_block *scan_block_new(const struct store_info *info, enum scan_colum
     block->context = context;
     block->progress = progress_of_rows("reading", info->uri);
     block->row_bytes = info->features * element_bytes(info->element);
+    block->varies = info->lengths != LENGTHS_ALIKE;
+    if (block->varies)
+        block->row_bytes = info->longest * element_bytes(info->element);
     if (columns & SCAN_FEATURES) {
-        block->features = array_new(BLOCK_ROWS, block->row_bytes + 1, what);
+        block->features = block->varies ? array_new(1, VARYING_BYTES + block->row_bytes, what)
+                                        : array_new(BLOCK_ROWS, block->row_bytes + 1, what);
         if (!block->features) {
             free(block);
             return NULL;
@@ -62,7 +70,7 @@ void scan_block_free(struct scan_block *block)
 
 void *scan_block_slot(const struct scan_block *block)
 {
-    return block->features ? block->features + block->rows * block->row_bytes : NULL;
+    return block->features ? block->features + block->feature_bytes : NULL;
 }
 
 static enum error add_text(struct scan_block *block, const struct text *text, size_t *ret_at,
@@ -97,6 +105,7 @@ enum error scan_block_finish(struct scan_block *block)
         .groups = info->group_column ? block->groups : NULL,
         .label_values = block->features ? block->label_values : NULL,
         .features = block->features,
+        .lengths = block->features && block->varies ? block->lengths : NULL,
         .status = block->columns & SCAN_BAD_ROWS ? block->status : NULL,
     };
     block->first_row += (int64_t)block->rows;
@@ -104,17 +113,32 @@ enum error scan_block_finish(struct scan_block *block)
         progress_show(&block->progress, (uint64_t)block->first_row, (uint64_t)info->rows);
     block->rows = 0;
     block->text_bytes = 0;
+    block->feature_bytes = 0;
     return block->sink(block->context, &rows);
+}
+
+/* The row's features are in the slot. */
+static void take_features(struct scan_block *block, const struct store_row *row)
+{
+    bool is_bad = row->status == ROW_BAD;
+    size_t bytes = block->row_bytes;
+    if (block->varies) {
+        size_t length = is_bad ? 0 : row->length;
+        block->lengths[block->rows] = (int64_t)length;
+        bytes = length * element_bytes(block->info->element);
+    } else if (is_bad) {
+        memset(scan_block_slot(block), 0, bytes);
+    }
+    block->feature_bytes += bytes;
 }
 
 enum error scan_block_add(struct scan_block *block, const struct store_row *row, double label)
 {
     size_t i = block->rows;
-    if (row->status == ROW_BAD && block->features) {
-        if (!(block->columns & SCAN_BAD_ROWS))
-            return ERROR_INPUT;
-        memset(scan_block_slot(block), 0, block->row_bytes);
-    }
+    if (row->status == ROW_BAD && block->features && !(block->columns & SCAN_BAD_ROWS))
+        return ERROR_INPUT;
+    if (block->features)
+        take_features(block, row);
     block->ids[i] = row->id;
     block->weights[i] = row->weight;
     block->status[i] = row->status;
@@ -125,6 +149,7 @@ enum error scan_block_add(struct scan_block *block, const struct store_row *row,
     if (error)
         return error;
     block->rows++;
-    bool is_full = block->rows == BLOCK_ROWS || block->text_bytes > TEXTS_LIMIT_BYTES;
+    bool is_full = block->rows == BLOCK_ROWS || block->text_bytes > TEXTS_LIMIT_BYTES ||
+                   (block->varies && block->feature_bytes > VARYING_BYTES);
     return is_full ? scan_block_finish(block) : OK;
 }

@@ -16,7 +16,8 @@ struct scan_block *scan_block_new(const struct store_info *info, enum scan_colum
                                   store_sink *sink, void *context);
 void scan_block_free(struct scan_block *block);
 
-/* Where the features of the next row go, [F] of info.element; NULL: keys only. */
+/* Where the features of the next row go, [F] of info.element, or [info.longest] where rows differ
+ * in length; NULL: keys only. */
 void *scan_block_slot(const struct scan_block *block);
 
 /* Adds a row whose features are in the slot, and `label` as fetch() gives it; the sink's error when

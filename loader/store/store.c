@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/log.h"
 #include "loader/store/column_role.h"
 
@@ -99,4 +100,118 @@ enum error reader_fetch(struct reader *reader, const int64_t *ids, size_t count,
                         size_t stride_bytes, double *labels, enum row_status *status)
 {
     return reader->store->ops->fetch(reader, ids, count, features, stride_bytes, labels, status);
+}
+
+/* `lengths` NULL: they are not asked for. */
+static enum error fetch_into(struct reader *reader, const int64_t *ids, size_t count,
+                             void *features, size_t stride_bytes, double *labels,
+                             enum row_status *status, int64_t *lengths)
+{
+    reader->lengths = lengths;
+    enum error error = reader_fetch(reader, ids, count, features, stride_bytes, labels, status);
+    reader->lengths = NULL;
+    return error;
+}
+
+enum error reader_fetch_lengths(struct reader *reader, const int64_t *ids, size_t count,
+                                void *features, size_t stride_bytes, double *labels,
+                                enum row_status *status, int64_t *lengths)
+{
+    const struct store_info *info = &reader->store->info;
+    bool are_alike = info->lengths == LENGTHS_ALIKE;
+    enum error error = fetch_into(reader, ids, count, features, stride_bytes, labels, status,
+                                  are_alike ? NULL : lengths);
+    for (size_t i = 0; i < count && !error && are_alike; i++)
+        lengths[i] = status[i] == ROW_OK ? (int64_t)info->features : 0;
+    return error;
+}
+
+enum error reader_fetch_as(struct reader *inner, const struct reader *outer, size_t first,
+                           const int64_t *ids, size_t count, void *features, size_t stride_bytes,
+                           double *labels, enum row_status *status)
+{
+    return fetch_into(inner, ids, count, features, stride_bytes, labels, status,
+                      outer->lengths ? outer->lengths + first : NULL);
+}
+
+/* ---- lengths alone ------------------------------------------------------ */
+
+#define MEASURED_BYTES ((size_t)1 << 20) /* of rows that are fetched at once for their lengths */
+
+static enum error measure_by_fetching(struct reader *reader, const int64_t *ids, size_t count,
+                                      int64_t *lengths)
+{
+    const struct store_info *info = &reader->store->info;
+    size_t row_bytes = info->features * element_bytes(info->element);
+    size_t most = MEASURED_BYTES / (row_bytes + 1) + 1;
+    most = most < count ? most : count;
+    uint8_t *features = array_new(most, row_bytes + 1, "rows whose lengths are asked for");
+    enum row_status *status = array_new(most, sizeof(*status), "rows whose lengths are asked for");
+    enum error error = features && status ? OK : ERROR_MEMORY;
+    for (size_t done = 0, step; done < count && !error; done += step) {
+        step = count - done < most ? count - done : most;
+        error = reader_fetch_lengths(reader, ids + done, step, features, row_bytes, NULL, status,
+                                     lengths + done);
+    }
+    free(features);
+    free(status);
+    return error;
+}
+
+enum error reader_lengths(struct reader *reader, const int64_t *ids, size_t count, int64_t *lengths)
+{
+    const struct store *store = reader->store;
+    if (store->info.lengths != LENGTHS_ALIKE && store->ops->measure)
+        return store->ops->measure(reader, ids, count, lengths);
+    return measure_by_fetching(reader, ids, count, lengths);
+}
+
+/* ---- side by side ------------------------------------------------------- */
+
+static size_t width_of(const struct store_info *info, const int64_t *lengths, size_t count)
+{
+    int64_t longest = 0;
+    if (info->lengths != LENGTHS_VARY)
+        return info->features;
+    for (size_t i = 0; i < count; i++)
+        longest = lengths[i] > longest ? lengths[i] : longest;
+    return (size_t)longest;
+}
+
+/* Rows [count, from] become [count, to]. A row never moves onto one that is still to move. */
+static void pack(uint8_t *features, size_t unit_bytes, const int64_t *lengths, size_t count,
+                 size_t from, size_t to)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *row = features + i * to * unit_bytes;
+        size_t bytes = (size_t)lengths[i] * unit_bytes;
+        if (from != to)
+            memmove(row, features + i * from * unit_bytes, bytes);
+        memset(row + bytes, 0, to * unit_bytes - bytes);
+    }
+}
+
+enum error reader_fetch_packed(struct reader *reader, const int64_t *ids, size_t count,
+                               void *features, double *labels, enum row_status *status,
+                               int64_t *lengths, size_t *ret_width)
+{
+    const struct store *store = reader->store;
+    size_t unit = element_bytes(store->info.element), stride = store->info.features, width;
+    enum error error = OK;
+    if (store->info.lengths == LENGTHS_VARY && store->ops->knows_lengths &&
+        store->ops->knows_lengths(reader)) {
+        error = reader_lengths(reader, ids, count, lengths);
+        stride = width_of(&store->info, lengths, count);
+    }
+    if (!error)
+        error = reader_fetch_lengths(reader, ids, count, features, stride * unit, labels, status,
+                                     lengths);
+    if (error)
+        return error;
+    width = width_of(&store->info, lengths, count);
+    if (width > stride)
+        return error_set(ERROR_INPUT, "%s: a row is longer than it was", store->info.uri);
+    pack(features, unit, lengths, count, stride, width);
+    *ret_width = width;
+    return OK;
 }

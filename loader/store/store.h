@@ -5,9 +5,10 @@
  *   struct store   what is there, shared by all threads, immutable once open
  *   struct reader  one thread's own handle on it (a connection, a file descriptor)
  *
- * A row is F features of one element type, and a label. A store keeps features as u8 when every
- * value is an integer 0..255, else as f32. Ids are 0 to 2^63-1. Both kinds of access see the same
- * rows; the bytes of a row do not depend on the store that holds it.
+ * A row is F features of one element type, and a label; where its URI has `longest=`, rows have as
+ * many as each has, F at most. A store keeps features as u8 when every value is an integer 0..255,
+ * else as f32. Ids are 0 to 2^63-1. Both kinds of access see the same rows; the bytes of a row do
+ * not depend on the store that holds it.
  *
  * Dimensions: B rows asked for, F features, R rows of the store.
  */
@@ -30,13 +31,23 @@ enum label_kind {
     LABEL_TEXT     /* index into label_texts */
 };
 
+/* How many features rows have. */
+enum row_lengths {
+    LENGTHS_ALIKE,  /* F, all of them */
+    LENGTHS_VARY,   /* each its own number; F is that of the longest row (longest=any) */
+    LENGTHS_LIMITED /* the same; F is what longest= allows, and how wide a batch always is */
+};
+
 extern const char *const element_names[2];    /* "u8", "f32" */
 extern const char *const label_kind_names[4]; /* "none", "integer", "real", "text" */
 
 struct store_info {
-    const char *uri;      /* as given, for messages; open() may set another, malloc'ed */
-    int64_t rows;         /* R */
-    size_t features;      /* F; 0 is legal: a store of (id, label) only */
+    const char *uri; /* as given, for messages; open() may set another, malloc'ed */
+    int64_t rows;    /* R */
+    size_t features; /* F; 0 is legal: a store of (id, label) only */
+    enum row_lengths lengths;
+    uint64_t elements;    /* unless LENGTHS_ALIKE: features of all rows together, */
+    size_t longest;       /* and of the longest row */
     const int64_t *shape; /* of a row, in C order: F elements; NULL: [F] */
     size_t dimensions;    /* of it */
     enum element element;
@@ -51,12 +62,17 @@ struct store_info {
     size_t label_choice_count;        /* of them */
     const char *weight_column;        /* NULL: none was named */
     const char *group_column;         /* NULL: none was named */
-    const char *const *feature_names; /* F names ("p0", or "0" where there is no header) */
+    const char *const *feature_names; /* F names ("p0", or "0" where there is no header); NULL:
+                                       * they have none, or rows differ in length */
     const char *const *label_texts;   /* LABEL_TEXT: the texts, sorted by bytes */
     size_t label_text_count;
     int64_t bad_rows;          /* rows that fetch() would call ROW_BAD, as far as open() met them */
+    const char *table;         /* that the rows are of; NULL: of none, or of several stores */
     const char *digest;        /* of all rows, as import noted it (content_digest.h); NULL: none */
+    bool digest_may_be_old;    /* they may have been written to since */
     const char *first_bad_row; /* file, line and column of the first of them; NULL: none */
+    struct feature_recipe *recipe; /* what its features are made by, or were when they were
+                                    * imported; NULL: they are as they stand */
 };
 
 /* The error_kind() of an open, or of a scan of keys, that fails since the store has no rows. */
@@ -91,9 +107,11 @@ struct store_block {
     struct store_codes group_codes; /* and these instead of groups */
     const double *label_values;     /* [rows], with SCAN_FEATURES: as fetch() gives labels */
     const void *features;           /* [rows, F] of info.element, with SCAN_FEATURES, else NULL */
-    const enum row_status *status;  /* [rows], with SCAN_BAD_ROWS, else NULL: all are ROW_OK */
-    uint64_t bytes_done;            /* of the store, this block included, */
-    uint64_t bytes_total;           /* of so many; 0: not known */
+    const int64_t *lengths; /* [rows], with SCAN_FEATURES unless LENGTHS_ALIKE: features of each row
+                             * (0: bad), which then follow each other without a gap; else NULL */
+    const enum row_status *status; /* [rows], with SCAN_BAD_ROWS, else NULL: all are ROW_OK */
+    uint64_t bytes_done;           /* of the store, this block included, */
+    uint64_t bytes_total;          /* of so many; 0: not known */
 };
 
 enum scan_columns {
@@ -112,6 +130,7 @@ typedef enum error store_file_sink(void *context, const char *path);
 
 struct store;
 struct reader;
+struct feature_recipe;
 struct row_slots;
 struct id_index;
 
@@ -121,6 +140,8 @@ struct id_index;
 struct store_ops {
     const char *scheme;  /* "csv" */
     const char *endings; /* of bare paths: ".csv|.tsv", or NULL */
+    bool takes_recipe;   /* open() heeds uri->recipe (cell_plan.h), and learns one that is not made:
+                          * then it does nothing else, and the store is closed again */
     enum error (*open)(struct uri *uri, bool keys_only, struct store **ret_store) MUST_CHECK;
     /* As open(), all columns, for a row cache of at most `cache_bytes`; NULL: open() is called. */
     enum error (*open_cached)(struct uri *uri, uint64_t cache_bytes,
@@ -142,6 +163,12 @@ struct store_ops {
                         size_t stride_bytes, double *labels, enum row_status *status) MUST_CHECK;
     /* NULL: messages give the row number. */
     enum error (*locate)(struct store *store, int64_t row, char out[STORE_PLACE_BYTES]) MUST_CHECK;
+    /* As reader_lengths(), unless LENGTHS_ALIKE. NULL: rows are fetched for it. */
+    enum error (*measure)(struct reader *reader, const int64_t *ids, size_t count,
+                          int64_t *lengths) MUST_CHECK;
+    /* Are lengths at hand, so that measure() reads nothing now? fetch() then writes nothing behind
+     * the features of a row, and nothing of a bad one. NULL: never. */
+    bool (*knows_lengths)(const struct reader *reader);
 };
 
 /* Every implementation's struct begins with these. */
@@ -152,6 +179,8 @@ struct store {
 };
 struct reader {
     struct store *store;
+    int64_t *lengths; /* of the fetch() in progress: where it says the length of each row; NULL:
+                       * rows are filled up with zeros */
 };
 /* For them: counts a bad row, which error_message() describes. The first one's message is copied to
  * *first, which the caller frees. */
@@ -192,5 +221,34 @@ void reader_close(struct reader *reader);
  * Allocates nothing after the first call with the largest count. */
 enum error reader_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
                         size_t stride_bytes, double *labels, enum row_status *status) MUST_CHECK;
+/* The same, and lengths[i] is how many features row i has: F unless rows differ; 0 of a row that is
+ * not ROW_OK. Only where LENGTHS_ALIKE such a row is zeroed: what lies behind a row's features, up
+ * to F of them, holds anything. reader_fetch() fills that with zeros. */
+enum error reader_fetch_lengths(struct reader *reader, const int64_t *ids, size_t count,
+                                void *features, size_t stride_bytes, double *labels,
+                                enum row_status *status, int64_t *lengths) MUST_CHECK;
+/* The same, one row beside the other: [count, *ret_width], zeros behind the shorter ones. The width
+ * is that of the longest row, or F with LENGTHS_LIMITED; `features` has room for `count` times F.
+ * Where lengths are at hand only the memory that is filled so is touched. */
+enum error reader_fetch_packed(struct reader *reader, const int64_t *ids, size_t count,
+                               void *features, double *labels, enum row_status *status,
+                               int64_t *lengths, size_t *ret_width) MUST_CHECK;
+/* For a reader that hands on what it was asked: reader_fetch() by `inner`, with lengths (from row
+ * `first` of what was asked on) where `outer` was asked for them. */
+enum error reader_fetch_as(struct reader *inner, const struct reader *outer, size_t first,
+                           const int64_t *ids, size_t count, void *features, size_t stride_bytes,
+                           double *labels, enum row_status *status) MUST_CHECK;
+/* The lengths alone, of rows that are there (of a bad one any), and 0 of others: without reading
+ * rows, where the store can. Allocates only where it cannot. */
+enum error reader_lengths(struct reader *reader, const int64_t *ids, size_t count,
+                          int64_t *lengths) MUST_CHECK;
+
+/* How many bytes the features of row i of a block take. */
+static inline size_t store_block_row_bytes(const struct store_block *block, size_t i,
+                                           const struct store_info *info)
+{
+    size_t features = block->lengths ? (size_t)block->lengths[i] : info->features;
+    return features * element_bytes(info->element);
+}
 
 #endif

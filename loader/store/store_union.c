@@ -75,6 +75,17 @@ static enum error compare_names(const struct store_info *a, const struct store_i
     return OK;
 }
 
+/* Rows of all files differ in length, or of none, and the same limit holds for all. */
+static enum error compare_lengths(const struct store_info *a, const struct store_info *b)
+{
+    if (a->lengths == b->lengths && (a->lengths == LENGTHS_VARY || a->features == b->features))
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "%s and %s do not agree on how long rows may be; files that are read as one "
+                     "have the same longest= in their URIs",
+                     a->uri, b->uri);
+}
+
 static enum error compare_columns(const struct store_info *a, const struct store_info *b)
 {
     if (a->column_names && b->column_names)
@@ -88,6 +99,8 @@ static enum error compare_columns(const struct store_info *a, const struct store
         return refuse_column(a, b, "weight column", a->weight_column, b->weight_column);
     if (!is_same(a->group_column, b->group_column))
         return refuse_column(a, b, "group column", a->group_column, b->group_column);
+    if (a->lengths != LENGTHS_ALIKE || b->lengths != LENGTHS_ALIKE)
+        return compare_lengths(a, b);
     if (a->features != b->features && (!a->feature_names || !b->feature_names))
         return error_set(ERROR_INPUT,
                          "%s has %zu %s and %s has %zu; files that are read as "
@@ -132,7 +145,7 @@ static void describe(struct union_store *store)
     struct store_info *info = &store->store.info;
     bool all_known = true;
     *info = store->parts[0].store->info;
-    info->uri = info->digest = NULL;
+    info->uri = info->table = info->digest = NULL;
     info->rows = 0;
     info->bytes = 0;
     info->bad_rows = 0;
@@ -151,6 +164,9 @@ static void describe(struct union_store *store)
             info->first_bad_row = part->first_bad_row;
         if (part->element == ELEMENT_F32)
             info->element = ELEMENT_F32;
+        info->features = part->features > info->features ? part->features : info->features;
+        info->longest = part->longest > info->longest ? part->longest : info->longest;
+        info->elements += i > 0 ? part->elements : 0;
         if (part->label_kind > info->label_kind) /* texts over fractions over integers */
             info->label_kind = part->label_kind;
     }
@@ -279,6 +295,7 @@ static const struct store_ops store_union_ops = {
     .reader_close = union_reader_close,
     .fetch = union_fetch,
     .locate = union_locate,
+    .measure = union_measure,
 };
 
 enum error store_union_new(struct store *const parts[], size_t count, bool keys_only,

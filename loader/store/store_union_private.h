@@ -31,5 +31,7 @@ enum error union_reader_open(struct store *store, struct reader **ret_reader) MU
 void union_reader_close(struct reader *reader);
 enum error union_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
                        size_t stride_bytes, double *labels, enum row_status *status) MUST_CHECK;
+enum error union_measure(struct reader *reader, const int64_t *ids, size_t count,
+                         int64_t *lengths) MUST_CHECK;
 
 #endif

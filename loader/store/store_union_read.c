@@ -48,7 +48,10 @@ static enum error map_labels(struct union_scan *scan, struct store_block *block)
 
 static enum error widen(struct union_scan *scan, struct store_block *block)
 {
-    size_t count = block->rows * scan->store->store.info.features;
+    const struct store_info *part = &scan->part->store->info;
+    size_t count = 0;
+    for (size_t i = 0; i < block->rows; i++)
+        count += store_block_row_bytes(block, i, part) / element_bytes(part->element);
     enum error error = array_grow((void **)&scan->features, &scan->features_capacity,
                                   count * sizeof(float), 1, "a block of rows");
     if (error)
@@ -126,6 +129,7 @@ struct union_reader {
     int64_t *ids;
     double *labels;
     enum row_status *status;
+    int64_t *lengths;
     uint8_t *features;
     size_t capacity;
 };
@@ -140,6 +144,7 @@ void union_reader_close(struct reader *base)
     free(reader->ids);
     free(reader->labels);
     free(reader->status);
+    free(reader->lengths);
     free(reader->features);
     free(reader);
 }
@@ -189,6 +194,8 @@ static enum error reserve(struct union_reader *reader, size_t count)
     if (!error)
         error = renew((void **)&reader->status, count, sizeof(*reader->status));
     if (!error)
+        error = renew((void **)&reader->lengths, count, sizeof(*reader->lengths));
+    if (!error)
         error = renew((void **)&reader->features, count, row_bytes);
     if (!error)
         reader->capacity = count;
@@ -223,9 +230,10 @@ static void take_row(struct fetch_call *call, const struct union_store *store,
                      const struct union_part *part, const struct union_reader *reader, size_t i,
                      size_t index)
 {
-    size_t features = store->store.info.features;
-    size_t bytes = features * element_bytes(part->store->info.element);
-    const uint8_t *row = reader->features + i * bytes;
+    const struct store_info *info = &part->store->info;
+    size_t features = (size_t)reader->lengths[i];
+    size_t bytes = features * element_bytes(info->element);
+    const uint8_t *row = reader->features + i * info->features * element_bytes(info->element);
     if (reader->status[i] != ROW_OK) {
         fetch_call_set(call, index, reader->status[i], 0);
         return;
@@ -234,6 +242,7 @@ static void take_row(struct fetch_call *call, const struct union_store *store,
         union_widen(row, features, fetch_call_slot(call, index));
     else if (bytes > 0)
         memcpy(fetch_call_slot(call, index), row, bytes);
+    fetch_call_length(call, index, features);
     fetch_call_set(call, index, ROW_OK, union_label(store, part, reader->labels[i]));
 }
 
@@ -249,8 +258,9 @@ static enum error fetch_part(struct union_reader *reader, struct fetch_call *cal
         reader->ids[i - begin] =
             call->ids[reader->places[i].index] - (store->is_numbered ? part->first_row : 0);
     enum error error =
-        reader_fetch(reader->readers[number], reader->ids, end - begin, reader->features,
-                     info->features * element_bytes(info->element), reader->labels, reader->status);
+        reader_fetch_lengths(reader->readers[number], reader->ids, end - begin, reader->features,
+                             info->features * element_bytes(info->element), reader->labels,
+                             reader->status, reader->lengths);
     for (size_t i = begin; i < end && !error; i++)
         take_row(call, store, part, reader, i - begin, reader->places[i].index);
     return error;
@@ -264,7 +274,7 @@ enum error union_fetch(struct reader *base, const int64_t *ids, size_t count, vo
     enum error error = reserve(reader, count);
     if (error)
         return error;
-    fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
+    fetch_call_init(&call, base, ids, features, stride_bytes, labels, status);
     place_ids(reader, ids, count);
     for (size_t begin = 0, end; begin < count && !error; begin = end) {
         for (end = begin; end < count && reader->places[end].key == reader->places[begin].key;)
@@ -275,4 +285,20 @@ enum error union_fetch(struct reader *base, const int64_t *ids, size_t count, vo
             refuse_missing(&call, (struct union_store *)base->store, reader->places[i].index);
     }
     return error ? error : fetch_call_finish(&call);
+}
+
+enum error union_measure(struct reader *base, const int64_t *ids, size_t count, int64_t *lengths)
+{
+    const struct union_reader *reader = (const struct union_reader *)base;
+    const struct union_store *store = (const struct union_store *)base->store;
+    enum error error = OK;
+    for (size_t i = 0; i < count && !error; i++) {
+        int64_t row = row_of(store, ids[i]);
+        size_t part = row < 0 ? 0 : union_part_of(store, row);
+        int64_t id = ids[i] - (store->is_numbered ? store->parts[part].first_row : 0);
+        lengths[i] = 0;
+        if (row >= 0)
+            error = reader_lengths(reader->readers[part], &id, 1, &lengths[i]);
+    }
+    return error;
 }

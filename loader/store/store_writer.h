@@ -45,6 +45,8 @@ struct store_writer {
     const struct store_writer_ops *ops;
     const char *place;             /* for messages; the kind's */
     const char *table;             /* the kind's; NULL: it has none */
+    const char *replaces;          /* the kind's: the table that was there when it was opened, as
+                                    * info.table names it; NULL: none, or it did not look */
     const struct store_info *info; /* what comes; borrowed */
     const uint8_t *key;            /* row files: of a row cache; borrowed; NULL: it is none */
     int64_t rows;                  /* so far */

@@ -6,6 +6,7 @@
 #include "common/array.h"
 #include "loader/store/row_gather.h"
 
+#define AHEAD 8        /* rows of memory that are prefetched */
 #define GAP_BYTES 4096 /* so many are read for nothing rather than apart: the disk reads a page */
 
 struct strided_reader {
@@ -24,7 +25,7 @@ static void open_gather(struct strided_reader *reader)
     struct row_gather *gather = array_new(1, sizeof(*gather), "a reader of a store");
     const struct source_file *file = &reader->file;
     if (gather && row_gather_open(gather, file->path, file->descriptor, file->identity.size_bytes,
-                                  reader->rows.piece_rows * reader->rows.row_bytes))
+                                  reader->rows.piece_bytes))
         reader->gather = gather;
     else
         free(gather);
@@ -40,11 +41,12 @@ enum error strided_reader_open(struct store *store, const struct strided_layout 
     reader->layout = *layout;
     reader->file.descriptor = -1;
     enum error error = strided_rows_init(&reader->rows, &reader->file, layout->begin,
-                                         layout->row_bytes, store->info.rows);
+                                         layout->row_bytes, layout->ends, store->info.rows);
     if (!error)
         error = source_file_open(&reader->file, layout->path, layout->identity);
     reader->file.is_copy = layout->is_copy;
-    if (!error)
+    reader->rows.text = layout->text;
+    if (!error && !layout->text)
         open_gather(reader);
     if (error)
         strided_reader_close(&reader->reader);
@@ -87,12 +89,13 @@ static size_t find_rows(const struct strided_reader *reader, struct fetch_call *
 static size_t gather(const struct strided_reader *reader, const struct fetch_place *places,
                      size_t wanted)
 {
-    size_t row_bytes = reader->layout.row_bytes, count = 0;
+    const struct strided_rows *rows = &reader->rows;
+    size_t count = 0;
     row_gather_clear(reader->gather);
     while (count < wanted &&
            row_gather_add(reader->gather,
-                          reader->layout.begin + (uint64_t)places[count].key * row_bytes,
-                          row_bytes))
+                          rows->begin + strided_rows_offset(rows, places[count].key),
+                          strided_rows_bytes(rows, places[count].key)))
         count++;
     return count > 0 && row_gather_copy(reader->gather) ? count : 0;
 }
@@ -105,11 +108,29 @@ static enum error fetch_gathered(struct strided_reader *reader, struct fetch_cal
     size_t count, done = 0;
     while (done < wanted && !error && (count = gather(reader, places + done, wanted - done)) > 0) {
         const uint8_t *record = reader->gather->window;
-        for (size_t i = 0; i < count && !error; i++, record += reader->layout.row_bytes)
+        for (size_t i = 0; i < count && !error; i++) {
             error = reader->layout.take(reader->reader.store, call, &places[done + i], record);
+            record += strided_rows_bytes(&reader->rows, places[done + i].key);
+        }
         done += count;
     }
     *ret_done = done;
+    return error;
+}
+
+/* ---- out of memory ------------------------------------------------------ */
+
+static enum error fetch_held(const struct strided_reader *reader, struct fetch_call *call,
+                             const struct fetch_place *places, size_t wanted)
+{
+    const struct strided_rows *rows = &reader->rows;
+    enum error error = OK;
+    for (size_t i = 0; i < wanted && !error; i++) {
+        if (i + AHEAD < wanted)
+            row_prefetch(strided_rows_in_memory(rows, places[i + AHEAD].key), rows->row_bytes);
+        error = reader->layout.take(reader->reader.store, call, &places[i],
+                                    strided_rows_in_memory(rows, places[i].key));
+    }
     return error;
 }
 
@@ -119,10 +140,12 @@ static enum error fetch_gathered(struct strided_reader *reader, struct fetch_cal
 static size_t count_near(const struct strided_rows *rows, const struct fetch_place *places,
                          size_t wanted)
 {
-    int64_t gap = (int64_t)(1 + GAP_BYTES / rows->row_bytes);
+    uint64_t begin = strided_rows_offset(rows, places[0].key);
     size_t near = 1;
-    while (near < wanted && places[near].key - places[near - 1].key <= gap &&
-           (size_t)(places[near].key - places[0].key) < rows->piece_rows)
+    while (near < wanted &&
+           strided_rows_offset(rows, places[near].key) <=
+               strided_rows_offset(rows, places[near - 1].key + 1) + GAP_BYTES &&
+           strided_rows_offset(rows, places[near].key + 1) - begin <= rows->piece_bytes)
         near++;
     return near;
 }
@@ -150,7 +173,7 @@ enum error strided_reader_fetch(struct reader *base, const int64_t *ids, size_t 
 {
     struct strided_reader *reader = (struct strided_reader *)base;
     struct fetch_call call;
-    fetch_call_init(&call, &base->store->info, ids, features, stride_bytes, labels, status);
+    fetch_call_init(&call, base, ids, features, stride_bytes, labels, status);
     enum error error = check_file(reader);
     if (!error)
         error = array_grow((void **)&reader->places, &reader->places_capacity, count,
@@ -158,8 +181,12 @@ enum error strided_reader_fetch(struct reader *base, const int64_t *ids, size_t 
     if (error)
         return error;
     size_t found = find_rows(reader, &call, count), done = 0;
-    if (reader->gather)
+    if (reader->gather) {
         error = fetch_gathered(reader, &call, reader->places, found, &done);
+    } else if (reader->rows.text && reader->rows.text->held) {
+        error = fetch_held(reader, &call, reader->places, found);
+        done = found;
+    }
     while (done < found && !error) {
         size_t near = count_near(&reader->rows, reader->places + done, found - done);
         error = fetch_near(reader, &call, reader->places + done, near);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reader of a store whose rows have one length and lie in one file: a batch in the order of the
- * file, neighbours by one read, or, on a local disk, some hundred rows by one system call
- * (row_gather.h). What a record means, the kind of store says. One thread; blocks.
+ * The reader of a store whose rows lie in one file, with one length or a list of where they end: a
+ * batch in the order of the file, neighbours by one read, or, on a local disk, some hundred rows by
+ * one system call (row_gather.h), or without any where all rows are in memory. What a record means,
+ * the kind of store says. One thread; blocks.
  */
 #ifndef LOADER_STORE_STRIDED_READER_H
 #define LOADER_STORE_STRIDED_READER_H
@@ -15,8 +16,11 @@ struct strided_layout {
     const char *path; /* borrowed, as the identity */
     const struct file_identity *identity;
     const char *name; /* of the store, in messages about rows that it does not have; borrowed */
-    uint64_t begin;   /* of row 0, in bytes */
-    size_t row_bytes;
+    const struct strided_text *text; /* where the rows are; borrowed; NULL: in the file */
+    uint64_t begin;                  /* of row 0, in bytes */
+    size_t row_bytes;                /* of a record, of the longest */
+    const uint64_t *ends; /* of records that differ in length (strided_rows.h); borrowed; NULL: they
+                           * do not */
     bool
         is_copy; /* of rows that can be had elsewhere, and that `take` knows from those of any other
                    * file: what fails is not tried again, nor is it checked whether the file is

@@ -22,10 +22,12 @@ static void report(const struct store_writer *writer, int64_t start_ns)
     printf("%s: ", writer->place);
     if (writer->table)
         printf("table %s, ", writer->table);
-    printf("%" PRId64 " %s of %zu %s %s, %.1f MB in %.1f s, digest %s\n", info->rows,
-           text_plural(info->rows, "row", "rows"), info->features, element_names[info->element],
-           text_plural(info->features, "feature", "features"), (double)writer->bytes / 1e6,
-           (double)(clock_now_ns() - start_ns) / 1e9, writer->digest_text);
+    printf("%" PRId64 " %s of %s%zu %s %s, %.1f MB in %.1f s, digest %s\n", info->rows,
+           text_plural(info->rows, "row", "rows"), info->lengths != LENGTHS_ALIKE ? "up to " : "",
+           info->lengths != LENGTHS_ALIKE ? info->longest : info->features,
+           element_names[info->element], text_plural(info->features, "feature", "features"),
+           (double)writer->bytes / 1e6, (double)(clock_now_ns() - start_ns) / 1e9,
+           writer->digest_text);
 }
 
 static enum error copy_rows(struct store *store, struct import_destination *destination)
@@ -47,7 +49,9 @@ static enum error import_into(struct import_destination *destination, const char
     struct store *store = NULL;
     enum error error = import_destination_open(destination, force);
     if (!error)
-        error = store_open_apart(source, NULL, NULL, 0, &store);
+        error = store_open_apart(source, &(struct store_open_options){.keys_only = false}, &store);
+    if (!error)
+        error = import_destination_check_source(destination, source, store_info(store));
     if (!error && store_info(store)->first_bad_row)
         error = error_set(ERROR_INPUT, "%s", store_info(store)->first_bad_row);
     if (!error) {
@@ -103,7 +107,8 @@ const struct command command_import = {
         "in its place stays unchanged, also when import fails or is stopped. Of what import\n"
         "writes, a row file (rows:) is the fastest to fetch rows from; it is replaced as a whole.\n"
         "In an SQLite file a table that import made is replaced, any other is not, and the other\n"
-        "tables stay. PostgreSQL's tables are replaced with --force only.\n"
+        "tables stay. PostgreSQL's tables are replaced with --force only. What is imported from\n"
+        "is never replaced.\n"
         "\n"
         "  tombola-loader import 'csv:mnist_train.csv?label=0&header=no' rows:mnist.rows\n"
         "  tombola-loader import 'csv:mnist_train.csv?label=0&header=no' sqlite:mnist.sqlite\n"

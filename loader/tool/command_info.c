@@ -69,13 +69,27 @@ static void print_column(const char *what, const char *name)
 
 static void print_names(const struct store_info *info)
 {
-    if (info->features == 0)
+    if (info->features == 0 || !info->feature_names)
         return;
     printf("%-10s %s", "columns", info->feature_names[0]);
     for (size_t i = 1; i < info->features && i < 3; i++)
         printf(", %s", info->feature_names[i]);
     if (info->features > 3)
         printf(", ..., %s", info->feature_names[info->features - 1]);
+    printf("\n");
+}
+
+static void print_features(const struct store_info *info)
+{
+    const char *element = element_names[info->element];
+    if (info->lengths == LENGTHS_ALIKE) {
+        printf("%-10s %zu of %s\n", "features", info->features, element);
+        return;
+    }
+    printf("%-10s %.1f of %s a row, %zu in the longest", "features",
+           (double)info->elements / (double)info->rows, element, info->longest);
+    if (info->lengths == LENGTHS_LIMITED)
+        printf("; batches are %zu wide", info->features);
     printf("\n");
 }
 
@@ -127,7 +141,7 @@ static void print_text(const struct findings *findings)
     const struct store_info *info = findings->info;
     printf("%-10s %s\n", "store", info->uri);
     printf("%-10s %" PRId64 "\n", "rows", info->rows);
-    printf("%-10s %zu of %s\n", "features", info->features, element_names[info->element]);
+    print_features(info);
     print_names(info);
     print_range(findings);
     if (info->id_column)
@@ -173,6 +187,19 @@ static void add_labels(struct buffer *json, const struct findings *findings)
     buffer_add_text(json, "]");
 }
 
+/* What rows have that differ in length. */
+static void add_lengths(struct buffer *json, const struct store_info *info)
+{
+    if (info->lengths == LENGTHS_ALIKE)
+        return;
+    buffer_print(json, ",\"longest\":%zu,\"elements\":%" PRIu64 ",\"limit\":", info->longest,
+                 info->elements);
+    if (info->lengths == LENGTHS_LIMITED)
+        buffer_print(json, "%zu", info->features);
+    else
+        buffer_add_text(json, "null");
+}
+
 static enum error print_json(const struct findings *findings)
 {
     const struct store_info *info = findings->info;
@@ -189,9 +216,11 @@ static enum error print_json(const struct findings *findings)
     add_text(&json, "weight_column", info->weight_column);
     add_text(&json, "group_column", info->group_column);
     buffer_add_text(&json, ",\"columns\":");
-    json_add_strings(&json, info->feature_names, info->features);
+    json_add_strings(&json, info->feature_names, info->feature_names ? info->features : 0);
+    add_lengths(&json, info);
     add_labels(&json, findings);
-    add_text(&json, "digest", findings->digest_text[0] ? findings->digest_text : info->digest);
+    const char *noted = info->digest_may_be_old ? NULL : info->digest;
+    add_text(&json, "digest", findings->digest_text[0] ? findings->digest_text : noted);
     if (findings->range.rows > 0)
         buffer_print(&json, ",\"largest_value\":%d,\"largest_value_rows\":%" PRId64,
                      findings->range.largest, findings->range.rows);
@@ -209,8 +238,10 @@ static enum error check_digest(const struct findings *findings)
     const char *noted = findings->info->digest;
     if (!noted || !findings->digest_text[0] || strcmp(noted, findings->digest_text) == 0)
         return OK;
-    return error_set(ERROR_INPUT, "%s is damaged: its rows have the digest %s, import noted %s",
-                     findings->info->uri, findings->digest_text, noted);
+    return error_set(
+        ERROR_INPUT, "%s %s: its rows have the digest %s, import noted %s", findings->info->uri,
+        findings->info->digest_may_be_old ? "was written to since it was imported" : "is damaged",
+        findings->digest_text, noted);
 }
 
 static enum error show(struct store *store, bool verify, bool json)
@@ -243,12 +274,14 @@ static enum error run(const struct program *program, int argc, char **argv)
          .type = OPTION_FLAG,
          .target = &verify,
          .help = "read every row and show the digest of all of them; it is the same for the same "
-                 "rows in any store, and must be the one that import noted"},
+                 "rows in any store, and must be the one that import noted (exit status 2: the "
+                 "rows are damaged, or were written to since)"},
     };
     enum error error = options_parse(program, &command_info, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
     if (!error)
-        error = store_open_apart(words[0], NULL, NULL, 0, &store);
+        error =
+            store_open_apart(words[0], &(struct store_open_options){.keys_only = false}, &store);
     if (!error)
         error = show(store, verify, json);
     store_close(store);

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/text.h"
+#include "loader/cache_options.h"
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/store/store.h"
@@ -22,7 +23,7 @@ struct pull_options {
     int64_t size, batches;
     int64_t index; /* -1: not by index */
     bool lease, weights, groups;
-    int64_t fetchers, cache_bytes, cache_limit;
+    int64_t fetchers, cache_bytes, cache_limit, bucket_window;
     const char *cache; /* NULL: none */
     double patience_seconds;
 };
@@ -94,6 +95,7 @@ static enum error pull_rows(const struct pull_options *pull, struct store *store
                                    .bad_rows = bad_rows_of_name(pull->bad_rows),
                                    .weights = pull->weights ? WEIGHTS_F64 : WEIGHTS_NONE,
                                    .groups = pull->groups,
+                                   .bucket_window = (size_t)pull->bucket_window,
                                    .patience_ms = (int64_t)(pull->patience_seconds * 1000)};
     struct row_extras extras = {.weights = pull->weights, .groups = pull->groups};
     struct row_writer *writer = NULL;
@@ -116,9 +118,9 @@ static enum error pull_to(const struct pull_options *pull, struct output *output
 {
     struct store *store = NULL;
     struct device *device = NULL;
-    struct store_cache cache = {.folder = pull->cache,
-                                .folder_limit_bytes = (uint64_t)pull->cache_limit};
-    enum error error = store_open_apart(pull->store, &cache, NULL, 0, &store);
+    struct store_open_options how = {
+        .cache = {.folder = pull->cache, .folder_limit_bytes = (uint64_t)pull->cache_limit}};
+    enum error error = store_open_apart(pull->store, &how, &store);
     if (!error)
         error = device_open("cpu", &device);
     if (!error)
@@ -170,6 +172,15 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .help = "batch number K and those behind it, the same each time; the stream does not move",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
+        {.name = "bucket_window",
+         .type = OPTION_INTEGER,
+         .target = &pull->bucket_window,
+         .argument = "BATCHES",
+         .help =
+             "with --index, of rows that differ in length (longest= in the URI): in each window "
+             "of so many batches, batches of rows of similar length. 0: none",
+         .minimum = 0,
+         .maximum = 1 << 24},
         {.name = "fetchers",
          .type = OPTION_INTEGER,
          .target = &pull->fetchers,
@@ -177,29 +188,7 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .help = "threads that fetch rows from the store",
          .minimum = 1,
          .maximum = 64},
-        {.name = "cache_bytes",
-         .type = OPTION_INTEGER,
-         .target = &pull->cache_bytes,
-         .argument = "BYTES",
-         .help =
-             "memory for rows, all or as many as fit, filled while the first batches come; 0: none",
-         .minimum = 0,
-         .maximum = (long double)INT64_MAX},
-        {.name = "cache",
-         .type = OPTION_TEXT,
-         .target = &pull->cache,
-         .argument = "DIR",
-         .help =
-             "keep rows in a file of this folder, which other programs on the machine and later "
-             "ones read too; it is made while the first batches come"},
-        {.name = "cache_limit",
-         .type = OPTION_INTEGER,
-         .target = &pull->cache_limit,
-         .argument = "BYTES",
-         .help = "of all files there; those not used for the longest time make room. 0: until a "
-                 "twentieth of the disk is left",
-         .minimum = 0,
-         .maximum = (long double)INT64_MAX},
+        CACHE_OPTIONS(&pull->cache_bytes, NULL, &pull->cache, &pull->cache_limit),
         {.name = "format",
          .type = OPTION_CHOICE,
          .target = &pull->format,
@@ -294,6 +283,9 @@ const struct command command_pull = {
         "--weights and --groups add weight (f64) and group behind the label. Groups that are not "
         "all\n"
         "integers are texts, in raw (i64) their numbers in the sorted list of groups.\n"
+        "Of rows that differ in length (longest= in the URI), csv has as many fields as the row, "
+        "npy a\n"
+        "field length in front of x, raw an i64 length in front of that many features.\n"
         "\n"
         "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db --batches "
         "3\n"

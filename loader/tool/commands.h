@@ -5,6 +5,7 @@
 
 #include "common/options.h"
 
+extern const struct command command_cache;
 extern const struct command command_check;
 extern const struct command command_demo;
 extern const struct command command_import;

@@ -124,6 +124,8 @@ static void probe_exclusive(const struct folder_probe *probe, struct probe_resul
     int second = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (second < 0 && errno == EEXIST)
         say(result, VERDICT_GOOD, "a file is made by one only");
+    else if (second < 0)
+        say_failed(result, "making a file once more", "");
     else
         say(result, VERDICT_BAD, "two made the same file, each as the only one");
     close(first);
@@ -328,8 +330,12 @@ static void probe_clock(const struct folder_probe *probe, struct probe_result *r
     struct stat now;
     path_of(probe, "clock", path);
     double before_s = clock_wall_seconds();
-    if (publish(path, 6) || stat(path, &now) != 0) {
+    if (publish(path, 6)) {
         say_error(result);
+        return;
+    }
+    if (stat(path, &now) != 0) {
+        say_failed(result, "looking at a file that was written", "");
         return;
     }
     double stamp_s = (double)now.st_mtim.tv_sec + (double)now.st_mtim.tv_nsec / 1e9;

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/tool/import_destination.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "common/text.h"
+#include "loader/cache/cache_key.h"
 #include "loader/store/store_files.h"
+#include "loader/store_open.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -77,6 +83,71 @@ enum error import_destination_open(struct import_destination *destination, bool 
                  : store_writer_open(destination->ops, &destination->uri, destination->table, force,
                                      &destination->writer);
 }
+
+/* ---- the source --------------------------------------------------------- */
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+/* *ret_file: the one of its files that is the destination's; "": none. */
+static enum error find_file(const struct import_destination *destination, const char *source,
+                            char *ret_file, size_t bytes)
+{
+    struct cache_source files;
+    enum error error = cache_source_init(&files, source);
+    if (!error)
+        error = store_note_source(source, &files);
+    for (size_t at = 0; at < files.files.length && !error && !ret_file[0];) {
+        const char *path = files.files.data + at;
+        if (is_same_file(path, destination->uri.path))
+            snprintf(ret_file, bytes, "%s", path);
+        at += strlen(path) + 1;
+    }
+    cache_source_release(&files);
+    return error == ERROR_UNAVAILABLE ? OK : error; /* not of files */
+}
+
+/* Of a server as the store's name has it: "postgresql:SERVER, table NAME". */
+static bool is_same_server(const struct import_destination *destination,
+                           const struct store_info *info)
+{
+    size_t length = strlen(destination->writer->place);
+    return strncmp(info->uri, destination->writer->place, length) == 0 && info->uri[length] == ',';
+}
+
+/* Another table of the same file or server is nobody's loss. */
+static bool is_same_table(const struct import_destination *destination,
+                          const struct store_info *info)
+{
+    const char *replaces = destination->writer->replaces;
+    if (destination->ops->is_server)
+        return replaces && info->table && strcmp(replaces, info->table) == 0;
+    return !replaces || !info->table || strcasecmp(replaces, info->table) == 0;
+}
+
+enum error import_destination_check_source(const struct import_destination *destination,
+                                           const char *source, const struct store_info *info)
+{
+    char file[PATH_MAX] = "";
+    enum error error = OK;
+    if (!is_same_table(destination, info))
+        return OK;
+    if (!destination->ops->is_server)
+        error = find_file(destination, source, file, sizeof(file));
+    if (error || (destination->ops->is_server ? !is_same_server(destination, info) : !file[0]))
+        return error;
+    return error_set(ERROR_CONFLICT,
+                     "%s%s%s is what is imported from: its rows would take its place, and what "
+                     "import does not keep would be gone; import into another one, and rename that",
+                     file[0] ? file : destination->writer->place, info->table ? ", table " : "",
+                     info->table ? info->table : "");
+}
+
+/* ---- the end ------------------------------------------------------------ */
 
 static enum error read_server_back(const struct import_destination *destination)
 {

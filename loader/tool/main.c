@@ -2,7 +2,7 @@
 #include "loader/tool/commands.h"
 
 static const struct command *const commands[] = {&command_demo, &command_import, &command_info,
-                                                 &command_pull, &command_check};
+                                                 &command_pull, &command_cache,  &command_check};
 
 static const struct program program = {
     .name = "tombola-loader",

@@ -24,6 +24,8 @@ static char *put(char *out, const void *field, size_t bytes)
 static enum error raw_row(struct row_writer *writer, const struct row_values *row)
 {
     char *room;
+    const struct store_info *info = writer->info;
+    int64_t length = (int64_t)row->length;
     enum error error = output_reserve(writer->target, sizeof(*row) + writer->row_bytes, &room);
     if (error)
         return error;
@@ -31,7 +33,8 @@ static enum error raw_row(struct row_writer *writer, const struct row_values *ro
     end = put(end, &row->label, sizeof(row->label));
     end = put(end, &row->weight, writer->extras.weights ? sizeof(row->weight) : 0);
     end = put(end, &row->group, writer->extras.groups ? sizeof(row->group) : 0);
-    end = put(end, row->features, writer->row_bytes);
+    end = put(end, &length, info->lengths == LENGTHS_ALIKE ? 0 : sizeof(length));
+    end = put(end, row->features, row->length * element_bytes(info->element));
     output_advance(writer->target, (size_t)(end - room));
     return OK;
 }
@@ -95,13 +98,16 @@ void row_writer_close(struct row_writer *writer)
 enum error row_writer_add(struct row_writer *writer, const struct feed_batch *batch)
 {
     const double *weights = batch->weights;
+    size_t stride = batch->width * element_bytes(writer->info->element);
     enum error error = OK;
     for (size_t i = 0; !error && i < batch->rows; i++) {
         struct row_values row = {.id = batch->ids[i],
                                  .label = batch->labels[i],
                                  .weight = weights ? weights[i] : 1,
                                  .group = batch->groups ? batch->groups[i] : 0,
-                                 .features = (const char *)batch->features + i * writer->row_bytes};
+                                 .features = (const char *)batch->features + i * stride,
+                                 .length =
+                                     batch->lengths ? (size_t)batch->lengths[i] : batch->width};
         error = writer->ops->row(writer, &row);
     }
     if (!error)

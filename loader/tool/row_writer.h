@@ -9,6 +9,10 @@
  *   raw  a record a row, without a header, little-endian: i64 id | f64 label | F features (u8 or
  *        f32). A text label is its number in the store's sorted list of labels
  *
+ * Where rows differ in length, csv has no names of features, and in each line as many fields as its
+ * row has, so that it is read with longest=any; npy has a field length ('<i8') in front of x, and
+ * zeros behind a shorter row; raw has i64 length in front of that many features.
+ *
  * Weights (f64) and groups (as labels are, i64 in raw) stand behind the label where they are
  * wanted. The label of a store without labels is 0. One thread.
  */
@@ -40,6 +44,7 @@ struct row_values {
     double label, weight;
     int64_t group; /* a number into group_texts, where there are any */
     const void *features;
+    size_t length; /* of them */
 };
 
 /* What a format implements. */

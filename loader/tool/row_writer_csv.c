@@ -136,7 +136,7 @@ static enum error csv_begin(struct row_writer *writer)
         error = write_name(writer, "weight");
     if (!error && writer->extras.groups)
         error = write_name(writer, "group");
-    for (size_t i = 0; !error && i < info->features; i++)
+    for (size_t i = 0; !error && info->feature_names && i < info->features; i++)
         error = write_name(writer, info->feature_names[i]);
     return error ? error : output_add(writer->target, "\n", 1);
 }
@@ -184,8 +184,8 @@ static enum error csv_row(struct row_writer *writer, const struct row_values *ro
     *end++ = ',';
     end = write_label(end, info, row->label);
     end = write_extras(end, &writer->extras, row);
-    end = info->element == ELEMENT_U8 ? write_bytes(end, row->features, info->features)
-                                      : write_floats(end, row->features, info->features);
+    end = info->element == ELEMENT_U8 ? write_bytes(end, row->features, row->length)
+                                      : write_floats(end, row->features, row->length);
     *end++ = '\n';
     output_advance(writer->target, (size_t)(end - room));
     return OK;

@@ -36,15 +36,21 @@ static void describe_group(const struct row_writer *writer, char *out, size_t by
         snprintf(out, bytes, ", ('group', '<i8')");
 }
 
+static bool varies(const struct row_writer *writer)
+{
+    return writer->info->lengths != LENGTHS_ALIKE;
+}
+
 static int write_literal(const struct row_writer *writer, uint64_t rows, char out[LITERAL_BYTES])
 {
     char label[32], group[48];
     describe_label(writer, label, sizeof(label));
     describe_group(writer, group, sizeof(group));
     return snprintf(out, LITERAL_BYTES,
-                    "{'descr': [('id', '<i8'), ('label', '%s')%s%s, ('x', '%s', (%zu,))], "
+                    "{'descr': [('id', '<i8'), ('label', '%s')%s%s%s, ('x', '%s', (%zu,))], "
                     "'fortran_order': False, 'shape': (%" PRIu64 ",), }",
                     label, writer->extras.weights ? ", ('weight', '<f8')" : "", group,
+                    varies(writer) ? ", ('length', '<i8')" : "",
                     writer->info->element == ELEMENT_U8 ? "|u1" : "<f4", writer->info->features,
                     rows);
 }
@@ -176,7 +182,9 @@ static char *write_extras(const struct row_writer *writer, const struct row_valu
 static enum error npy_row(struct row_writer *writer, const struct row_values *row)
 {
     size_t bytes = sizeof(row->id) + label_bytes(writer) + sizeof(row->weight) +
-                   group_bytes(writer) + writer->row_bytes;
+                   group_bytes(writer) + sizeof(int64_t) + writer->row_bytes;
+    size_t features = row->length * element_bytes(writer->info->element);
+    int64_t length = (int64_t)row->length;
     char *room;
     enum error error = output_reserve(writer->target, bytes, &room);
     if (error)
@@ -185,8 +193,13 @@ static enum error npy_row(struct row_writer *writer, const struct row_values *ro
     memcpy(room, &row->id, sizeof(row->id));
     write_label(writer, row->label, room + sizeof(row->id));
     end = write_extras(writer, row, end);
-    if (writer->row_bytes > 0)
-        memcpy(end, row->features, writer->row_bytes);
+    if (varies(writer)) {
+        memcpy(end, &length, sizeof(length));
+        end += sizeof(length);
+        memset(end + features, 0, writer->row_bytes - features);
+    }
+    if (features > 0)
+        memcpy(end, row->features, features);
     output_advance(writer->target, (size_t)(end - room) + writer->row_bytes);
     return OK;
 }

@@ -193,12 +193,22 @@ static enum error read_definition(struct request *request, struct body *body)
 
 /* ---- in a thread pool --------------------------------------------------- */
 
+/* Has the design all of these fields? weighted has none with replacement. */
+static bool has_fields(const struct stream_definition *definition, const char *fields)
+{
+    cJSON *json = cJSON_Parse(fields);
+    enum error error = design_fields_check_names(definition->design, definition->replacement, json);
+    cJSON_Delete(json);
+    return !error;
+}
+
 /* The server's own fields, when nothing of its design was changed. */
 static bool takes_server_fields(const struct creation *creation)
 {
     const struct stream_definition *server = service_default(creation->service);
     return !creation->design_given && !creation->fields->child && server->fields &&
-           strcmp(creation->definition.frame, server->frame) == 0;
+           strcmp(creation->definition.frame, server->frame) == 0 &&
+           has_fields(&creation->definition, server->fields);
 }
 
 /* Where the body names none, the frame that the stream is on decides. */

@@ -81,7 +81,8 @@ static enum error refuse_column(const struct store_info *info, const char *colum
     char shown[TEXT_QUOTE_BYTES];
     struct buffer names = BUFFER_INIT(1 << 16);
     enum error error = OK;
-    for (size_t i = 0; !error && i < info->features && i < NAMES_SHOWN; i++)
+    size_t named = info->feature_names ? info->features : 0;
+    for (size_t i = 0; !error && i < named && i < NAMES_SHOWN; i++)
         error = buffer_print(&names, "%s%s", i > 0 ? ", " : "", info->feature_names[i]);
     error =
         error_set(ERROR_USAGE,
@@ -100,7 +101,7 @@ static enum error find_column(struct survey *survey, const char *column)
     survey->is_weight = info->weight_column && strcmp(info->weight_column, column) == 0;
     if (survey->is_weight)
         return OK;
-    for (size_t i = 0; i < info->features; i++) {
+    for (size_t i = 0; info->feature_names && i < info->features; i++) {
         if (strcmp(info->feature_names[i], column) == 0) {
             survey->feature = i;
             return OK;
@@ -133,7 +134,9 @@ enum error label_deviations(const struct frame *frame, const char *store_uri, co
     survey.spreads = array_new(labels, sizeof(*survey.spreads), "the labels' deviations");
     enum error error = deviations && survey.spreads ? OK : ERROR_MEMORY;
     if (!error)
-        error = store_open_apart(store_uri, NULL, &column, 1, &survey.store);
+        error = store_open_apart(
+            store_uri, &(struct store_open_options){.columns = &column, .column_count = 1},
+            &survey.store);
     if (!error)
         error = measure(&survey, column);
     for (uint32_t label = 0; !error && label < labels; label++) {

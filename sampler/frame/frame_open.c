@@ -50,10 +50,10 @@ static enum error open_ids(struct frame *frame)
     ids->is_consecutive = section && section->count == 0;
     ids->is_ascending = !mapped_file_section(file, FRAME_IDS_BY_ID);
     if (ids->is_consecutive) {
-        if (section->first > (uint64_t)(INT64_MAX - frame->units))
+        if (section->first > (uint64_t)(INT64_MAX - (frame->units - 1)))
             return damaged(file, "its ids are out of range");
         ids->first = (int64_t)section->first;
-        ids->last = ids->first + frame->units - 1;
+        ids->last = ids->first + (frame->units - 1);
         return OK;
     }
     error =

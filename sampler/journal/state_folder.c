@@ -20,7 +20,6 @@
 #include "common/remote_disk.h"
 
 #define HOLDER_BYTES 256    /* of DIR/lock; in one sector */
-#define DIRECT_BYTES 4096   /* what O_DIRECT wants memory and lengths to be multiples of */
 #define OLD_HOLDER_BYTES 32 /* what versions before generations wrote is shorter */
 #define GENERATION ", generation "
 #define LOCK_ATTEMPTS 100
@@ -69,42 +68,18 @@ static bool is_lock_ours(const struct state *state)
 
 enum holding { HOLDING_OURS, HOLDING_REPLACED, HOLDING_TAKEN, HOLDING_UNKNOWN };
 
-/* Linux' NFS client takes changes of a file that it has open for writing for its own, so DIR/lock
- * stays in its cache as we wrote it, opened again or not: O_DIRECT reads from the server. Some file
- * systems do not know it. */
-static int open_to_look(const struct state *state)
-{
-    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    int descriptor = open(state->lock_path, flags | (state->is_remote ? O_DIRECT : 0));
-    if (descriptor < 0 && errno == EINVAL)
-        descriptor = open(state->lock_path, flags);
-    return descriptor;
-}
-
-/* By opening it again: a network file system then asks its server whether it is the same file. */
-static ssize_t read_holder(int descriptor, char ret_text[HOLDER_BYTES + 1])
-{
-    _Alignas(DIRECT_BYTES) char bytes[DIRECT_BYTES];
-    ssize_t length = pread(descriptor, bytes, sizeof(bytes), 0);
-    if (length > HOLDER_BYTES)
-        length = HOLDER_BYTES;
-    if (length > 0)
-        memcpy(ret_text, bytes, (size_t)length);
-    return length;
-}
-
 /* An empty lock names nobody. */
 static enum holding look(const struct state *state, char ret_text[HOLDER_BYTES + 1])
 {
     struct stat held;
     struct stat found;
-    int descriptor = open_to_look(state);
+    int descriptor = remote_disk_open(state->lock_path, O_NOFOLLOW | O_NONBLOCK, state->is_remote);
     if (descriptor < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? HOLDING_REPLACED
                                                                      : HOLDING_UNKNOWN;
     bool known = fstat(state->lock_descriptor, &held) == 0 && fstat(descriptor, &found) == 0;
     bool same = known && is_same_file(&held, &found);
-    ssize_t length = same ? read_holder(descriptor, ret_text) : 0;
+    ssize_t length = same ? remote_disk_read(descriptor, ret_text, HOLDER_BYTES) : 0;
     close(descriptor);
     if (!known || length < 0)
         return HOLDING_UNKNOWN;

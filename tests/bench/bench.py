@@ -166,6 +166,8 @@ def machine():
 
 
 def commit():
+    if not shutil.which("git"):
+        return "no commit"
     command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude=*"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"commit {found.stdout.strip()}" if found.returncode == 0 else "no commit"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Workers and parameter servers on one machine: the classic job (784-100-10, batch 100, Adagrad 0.01, summed loss)
-beside TensorFlow's parameter servers, torch RPC as one, and DDP; a push and its answer beside plain TCP; how long a
-checkpoint holds them up; and many workers that only push (thin_worker.c).
+beside TensorFlow's parameter servers, torch RPC as one, and DDP; where there are GPUs and NCCL, the same in step from
+GPU to GPU; a push and its answer beside plain TCP; how long a checkpoint holds them up; and many workers that only
+push (thin_worker.c).
 
 Every worker prints when it made a step whose number is a multiple of PRINT_EVERY. A tenth of the steps is left out:
 rate and processor time count from then to the end, of all workers, servers and the sampler together.
@@ -18,6 +19,7 @@ import urllib.request
 from pathlib import Path
 
 import bench
+import gpus
 from bench import Sample
 from bench_trainer import digits
 
@@ -38,13 +40,20 @@ def addresses(count):
     return [f"127.0.0.1:{bench.free_port()}" for _ in range(count)]
 
 
-def started(command, log):
+def started(command, log, **environment):
     with open(log, "w", encoding="utf-8") as out:
-        return bench.start(command, stdout=out, stderr=subprocess.STDOUT, env=ENVIRONMENT)
+        process = bench.start(command, stdout=out, stderr=subprocess.STDOUT, env=ENVIRONMENT | environment)
+    process.log = log
+    return process
 
 
 def printed(logs):
     return "\n".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
+
+
+def said(process):
+    """How it ended, and its last lines."""
+    return f"{process.log.stem}, exit status {process.poll()}:\n{printed([process.log])[-1000:]}"
 
 
 # ---- the classic job ----------------------------------------------------------------------------
@@ -54,9 +63,18 @@ class Training:
     """Processes that train together. Subclasses say the words of one, and how well its model does at the end."""
 
     sampler = None
+    gpus = ()  # one for each worker; none: all compute on processors
 
     def __init__(self, servers, workers):
         self.servers, self.workers = servers, workers
+
+    def on(self, found):
+        """Each worker sees a GPU of its own as the only one."""
+        self.gpus = found
+        return self
+
+    def environment(self, job, index):
+        return {"CUDA_VISIBLE_DEVICES": self.gpus[index]} if self.gpus and job == "worker" else {}
 
     def start(self, folder):
         hosts = {"ps": addresses(self.servers), "worker": addresses(self.workers)}
@@ -64,7 +82,7 @@ class Training:
         tasks = [(job, index) for job, listed in hosts.items() for index in range(len(listed))]
         return [started([*self.command(folder), *(cluster if len(tasks) > 1 else []),
                          *([f"--job_name={job}", f"--task_index={index}"] if len(tasks) > 1 else [])],
-                        folder / f"{job}-{index}.log") for job, index in tasks]
+                        folder / f"{job}-{index}.log", **self.environment(job, index)) for job, index in tasks]
 
     def steps(self, folder):
         """(time, global step) of each that a worker printed, in the order of time."""
@@ -85,7 +103,7 @@ class Training:
                 begin = time.time(), self.cpu_seconds(processes)
             time.sleep(POLL_S)
         if any(process.poll() != 0 for process in processes[self.servers:]):
-            sys.exit(f"the training did not end well:\n{printed(sorted(folder.glob('*.log')))[-4000:]}")
+            sys.exit("\n".join(["the training did not end well:", *map(said, processes)]))
         return begin
 
     def end(self, processes):
@@ -167,6 +185,13 @@ def contestants(sampler, csv, database):
     found[f"in step, {WORKERS} workers", "Tombola, 1 ps"] = ours(1, WORKERS, "--sync")
     if bench.python_with("torch"):
         found[f"in step, {WORKERS} workers", "DDP, gloo"] = Theirs("ddp", "torch", csv.parent, 0, WORKERS)
+    there, _ = gpus.that_exchange()
+    if there:
+        cluster, count = f"in step, {len(there)} GPUs", len(there)
+        for exchange in ("nccl", "servers"):
+            found[cluster, f"Tombola, {exchange}"] = ours(1, count, "--sync", "--exchange", exchange).on(there)
+        if bench.python_with("torch"):
+            found[cluster, "DDP, nccl"] = Theirs("ddp_nccl", "torch", csv.parent, 0, count).on(there)
     return found
 
 
@@ -179,7 +204,8 @@ def measure_trainings(sampler, csv, database):
     bench.table(f"The classic job, {STEPS:,} global steps", [
         "cluster", "by", "steps/s", "min .. max", "CPU us a step", "accuracy", "CPU ratio", "ratio"], lines, [
         f"{bench.ROUNDS} rounds. Ours pulls from the sampler and fetches, theirs have all {ROWS:,} rows in memory.",
-        "A step in common is of two batches of 100. Accuracy is that of the model after the last step."])
+        "A step in common is of a batch of 100 of each worker. Accuracy is that of the model after the last step.",
+        *(f"No rows for GPUs that exchange gradients by NCCL: {why}." for why in [gpus.that_exchange()[1]] if why)])
 
 
 # ---- pushes -------------------------------------------------------------------------------------

@@ -5,11 +5,17 @@ One epoch is 60,000 rows of 784 bytes, shuffled, as float32 batches of 100. Rows
 with rows that are fetched, rows in memory with rows in memory. Of a peer's many variants each is tried once, and the
 best competes with us, round by round. "First epoch" counts from nothing: opening the store, the workers, and
 reading all rows where they are kept in memory. The files are in the page cache, for both.
+
+Rows that differ in length are a table of their own: batches of 32, filled up with zeros to their longest row, beside
+PyTorch's pad_sequence over views of rows that lie in memory.
 """
+import array
 import itertools
 import json
 import os
+import random
 import subprocess
+import sys
 
 import bench
 from bench import Sample
@@ -29,15 +35,22 @@ KINDS = {
     "tensor_f32": "torch, floats, index_select",
     "numpy_u8": "numpy, bytes, take and scale",
     "numpy_f32": "numpy, floats, take",
+    "pad_row": "DataLoader, __getitem__, pad_sequence",
+    "pad_batch": "DataLoader, pad_sequence by BatchSampler",
+    "pad_plain": "torch, pad_sequence",
+    "pad_numpy": "numpy, zeros and copies",
 }
+TOKENS = bench.choose(50000, 500)  # rows that differ in length
+WINDOWS = (0, 64)
+PADDED_HEAD = ["rows", "by", "rows/s", "min .. max", "CPU us a row", "bytes a row", "bytes copied", "CPU ratio", "ratio"]
 HEAD = ["rows", "by", "rows/s", "min .. max", "CPU us a row", "CPU ratio", "ratio"]
 
 
 class Variant:
     """One way of a peer to read a store's rows."""
 
-    def __init__(self, peer, kind, path, workers=0, threads=1):
-        self.peer, self.question = peer, {"kind": kind, "path": path, "workers": workers, "threads": threads}
+    def __init__(self, peer, kind, path, workers=0, threads=1, **more):
+        self.peer, self.question = peer, {"kind": kind, "path": path, "workers": workers, "threads": threads, **more}
         self.name = KINDS[kind]
         if "DataLoader" in self.name:
             self.name += f", workers {workers}"
@@ -50,13 +63,13 @@ class Variant:
         return Sample(found["first"]), Sample(found["later"], 1e6 * spent / found["rows"])
 
 
-def variants(peer, kinds, path):
+def variants(peer, kinds, path, make=Variant, **more):
     """Processes for a DataLoader, threads for torch alone; numpy has one."""
     for kind in kinds:
         if "DataLoader" in KINDS[kind]:
-            yield from (Variant(peer, kind, path, workers=number) for number in WORKERS)
+            yield from (make(peer, kind, path, workers=number, **more) for number in WORKERS)
         else:
-            yield from (Variant(peer, kind, path, threads=number)
+            yield from (make(peer, kind, path, threads=number, **more)
                         for number in ({1, len(bench.CPUS)} if "torch" in KINDS[kind] else {1}))
 
 
@@ -73,6 +86,7 @@ class Feed:
         text, (_, spent, _) = bench.measured([*self.command, "--epochs", self.epochs])
         spent += bench.cpu_seconds(self.sampler.pid) - before
         first, *later = map(json.loads, text.splitlines())
+        self.bytes = first["bytes"]
         seconds = sum(epoch["seconds"] for epoch in later)
         self.waited = later[-1]["wait_share"]
         self.epochs = 1 + max(2, round(SECONDS * len(later) / seconds))  # the next time
@@ -115,6 +129,81 @@ def compete(rows, ours, tried):
             [[rows, name, sample.value, sample.cpu_us] for name, sample in heats.items()])
 
 
+# ---- rows that differ in length -----------------------------------------------------------------
+
+
+def tokens():
+    """Rows of floats whose lengths are log-normal, a few of them long: (folder, bytes of the mean row); made once. It holds
+    all values side by side, where each row ends, and a row file."""
+    folder = bench.CACHE / f"tokens-{TOKENS}"
+    if not (folder / "tokens.rows").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        dice = random.Random(1)
+        rows = [[dice.randrange(50000) for _ in range(min(3000, max(1, round(dice.lognormvariate(4.6, 0.8)))))]
+                for _ in range(TOKENS)]
+        (folder / "tokens.csv").write_text("label\n" + "".join(
+            f"{i % 10},{','.join(map(str, row))}\n" for i, row in enumerate(rows)), encoding="ascii")
+        save(folder / "values.npy", "<f4", array.array("f", itertools.chain.from_iterable(rows)))
+        save(folder / "ends.npy", "<i8", array.array("q", itertools.accumulate(map(len, rows))))
+        bench.measured([bench.LOADER, "import", f"csv:{folder}/tokens.csv?longest=any", f"rows:{folder}/tokens.rows"])
+    return folder, (folder / "values.npy").stat().st_size / TOKENS
+
+
+def save(path, kind, values):
+    """As numpy.save() does, which this Python need not have."""
+    head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({len(values)},), }}".ljust(117) + "\n"
+    assert sys.byteorder == "little"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode("ascii") + values.tobytes())
+
+
+class Padded:
+    """A contestant whose batches are filled up with zeros: bytes of a row in its batch, and bytes written for it: `fills`
+    times the whole batch, `copies` times the rows themselves."""
+
+    def __init__(self, inner, row_bytes, fills, copies):
+        self.inner, self.name = inner, getattr(inner, "name", "")
+        self.row_bytes, self.fills, self.copies = row_bytes, fills, copies
+
+    def measure(self, seconds=SECONDS):
+        _, later = self.inner.measure() if isinstance(self.inner, Feed) else self.inner.measure(seconds)
+        bytes_a_row = self.inner.bytes / TOKENS
+        return Sample(later.value, later.cpu_us, (bytes_a_row, self.fills * bytes_a_row + self.copies * self.row_bytes))
+
+
+class PaddedVariant(Variant):
+    """pad_sequence fills a batch with zeros, and copies its rows; a worker's batch goes through shared memory, too."""
+
+    def measure(self, seconds=SECONDS):
+        found, spent = self.peer.ask(**self.question, seconds=seconds)
+        self.bytes = found["bytes"]
+        return Sample(found["first"]), Sample(found["later"], 1e6 * spent / found["rows"])
+
+
+def padded_lines(peer, folder, row_bytes, window):
+    """Of one way to make batches."""
+    kinds = ["pad_numpy", *(["pad_row", "pad_batch", "pad_plain"] if bench.python_with("torch") else [])]
+    tried = [Padded(one, row_bytes, 1 + (one.question["workers"] > 0), 1)
+             for one in variants(peer, kinds, folder, PaddedVariant, window=window)]
+    heats = {one.name: one.measure(SECONDS / 4) for one in tried}
+    finalists = sorted(tried, key=lambda one: -heats[one.name].value)[:2]
+    uri, options = f"rows:{folder}/tokens.rows", ("--size", 32, "--bucket-window", window)
+    with bench.Sampler("--store", uri, "--seed", "1") as sampler:
+        ours = {"Tombola, row file": Feed(sampler, uri, *options),
+                "Tombola, in memory": Feed(sampler, uri, *options, "--cache-bytes", CACHE_BYTES)}
+        # where lengths are at hand: the rows, and zeros behind them
+        results = bench.in_turn({name: Padded(one, row_bytes, 1, 0).measure for name, one in ours.items()} |
+                                {one.name: one.measure for one in finalists})
+    return bench.rows(results, [f"sorted within {window} batches" if window else "shuffled"])
+
+
+def measure_padded(peer):
+    folder, row_bytes = tokens()
+    lines = [line for window in WINDOWS for line in padded_lines(peer, folder, row_bytes, window)]
+    bench.table("Rows that differ in length: rows a second", PADDED_HEAD, lines, [
+        f"{TOKENS:,} rows of float32, log-normal lengths, {row_bytes:.0f} bytes in the mean; batches of 32.",
+        "Bytes a row: of a batch, zeros included. Bytes copied: written for it, computed: zeros, rows, shared memory."])
+
+
 def groups(sampler, package, csv, database):
     """What competes with what: the rows, ours by name, the peer's kinds, their file."""
     fetched, kept = ["numpy_batch"], ["numpy_u8", "numpy_f32"]
@@ -154,6 +243,7 @@ def measure():
     bench.table("First epoch, from nothing: rows a second", HEAD, first)
     bench.table("The peer's variants, each once: the best two compete above", ["rows", "by", "rows/s", "CPU us a row"],
                 heats)
+    measure_padded(peer)
 
 
 if __name__ == "__main__":

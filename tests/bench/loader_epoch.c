@@ -19,6 +19,7 @@
 struct bench {
     const char *sampler, *store, *device;
     int64_t size, epochs, slots, fetchers, cache_bytes, work_us, draws_ahead, resident_bytes;
+    int64_t bucket_window;
 };
 
 static const struct command command_epoch;
@@ -47,16 +48,16 @@ static void work(int64_t microseconds)
 }
 
 /* One epoch; *ret_sum keeps the reads. */
-static enum error walk(struct feed *feed, const struct bench *bench, size_t features,
-                       int64_t batches, double *ret_sum)
+static enum error walk(struct feed *feed, const struct bench *bench, int64_t batches,
+                       double *ret_sum)
 {
     for (int64_t i = 0; i < batches; i++) {
         const struct feed_batch *batch;
         enum error error = feed_next(feed, NULL, &batch);
         if (error)
             return error;
-        for (size_t row = 0; row < batch->rows && features > 0; row++)
-            *ret_sum += ((const float *)batch->features)[row * features];
+        for (size_t row = 0; row < batch->rows && batch->width > 0; row++)
+            *ret_sum += ((const float *)batch->features)[row * batch->width];
         if (bench->work_us > 0)
             work(bench->work_us);
         error = feed_put(feed, NULL, batch);
@@ -75,12 +76,13 @@ static void print_epoch(const struct feed *feed, int64_t epoch, int64_t started_
     int64_t rows = now.rows - before->rows;
     printf("{\"epoch\":%" PRId64 ",\"rows\":%" PRId64 ",\"seconds\":%.6f,\"rows_per_s\":%.0f,"
            "\"wait_share\":%.5f,\"pull_s\":%.6f,\"fetch_s\":%.6f,\"copy_s\":%.6f,"
-           "\"first_batch_s\":%.6f}\n",
+           "\"first_batch_s\":%.6f,\"bytes\":%" PRId64 "}\n",
            epoch, rows, seconds, (double)rows / seconds,
            (double)(now.wait_ns - before->wait_ns) * 1e-9 / seconds,
            (double)(now.pull_ns - before->pull_ns) * 1e-9,
            (double)(now.fetch_ns - before->fetch_ns) * 1e-9,
-           (double)(now.copy_ns - before->copy_ns) * 1e-9, (double)now.first_ns * 1e-9);
+           (double)(now.copy_ns - before->copy_ns) * 1e-9, (double)now.first_ns * 1e-9,
+           now.bytes - before->bytes);
 }
 
 static enum error measure(const struct bench *bench, struct store *store, struct device *device,
@@ -97,6 +99,7 @@ static enum error measure(const struct bench *bench, struct store *store, struct
                                    .fetchers = (size_t)bench->fetchers,
                                    .cache_bytes = (size_t)bench->cache_bytes,
                                    .resident_bytes = (uint64_t)bench->resident_bytes,
+                                   .bucket_window = (size_t)bench->bucket_window,
                                    .expand = true,
                                    .scale = 1.0f / 255,
                                    .patience_ms = 10000};
@@ -108,7 +111,7 @@ static enum error measure(const struct bench *bench, struct store *store, struct
     if (!error)
         error = feed_open(&options, &feed);
     for (int64_t epoch = 0; !error && epoch < bench->epochs; epoch++) {
-        error = walk(feed, bench, store_info(store)->features, batches, &sum);
+        error = walk(feed, bench, batches, &sum);
         if (!error)
             print_epoch(feed, epoch, started_ns, &before);
         feed_get_stats(feed, &before);
@@ -186,6 +189,12 @@ static enum error run(const struct program *self, int argc, char **argv)
          .maximum = 64,
          .argument = "N",
          .help = "draw, with so many requests in flight; 0: ask by index"},
+        {.name = "bucket_window",
+         .type = OPTION_INTEGER,
+         .target = &bench.bucket_window,
+         .maximum = 1000000,
+         .argument = "BATCHES",
+         .help = "batches of rows of similar length, within so many"},
         {.name = "work_us",
          .type = OPTION_INTEGER,
          .target = &bench.work_us,

@@ -7,6 +7,7 @@ over a batch, all rows in memory as floats. Workers print their steps in our wor
     tensorflow  the tutorials' program: tf.compat.v1, replica_device_setter, Supervisor; asynchronous
     rpc         PyTorch with parameter servers behind torch.distributed.rpc: a gradient there, the values back
     ddp         PyTorch's DistributedDataParallel over gloo; a step takes a batch of each worker
+    ddp_nccl    the same over NCCL, each worker on the one GPU that it sees
 
 A worker of PyTorch's has one thread, since there are as many of them as processors; TensorFlow takes its own choice.
 """
@@ -112,9 +113,10 @@ def batched(torch, step):
     return lambda x, y: step(torch.from_numpy(x), torch.from_numpy(y))
 
 
-def ddp():
+def ddp(backend="gloo", device="cpu"):
     torch, model, criterion = torch_model()
-    torch.distributed.init_process_group("gloo", init_method=f"tcp://{options.worker_hosts[0]}",
+    model.to(device)
+    torch.distributed.init_process_group(backend, init_method=f"tcp://{options.worker_hosts[0]}",
                                          rank=options.task_index, world_size=len(options.worker_hosts))
     parallel = torch.nn.parallel.DistributedDataParallel(model)
     optimizer, done = adagrad(torch, model.parameters()), 0
@@ -122,13 +124,17 @@ def ddp():
     def step(x, y):
         nonlocal done
         optimizer.zero_grad()
-        criterion(parallel(x), y).backward()
+        criterion(parallel(x.to(device)), y.to(device)).backward()
         optimizer.step()
         done += 1
         return done
 
     train(batched(torch, step), *loaded("mnist_train.csv", options.rows))
-    end(lambda: torch_accuracy(torch, model))
+    end(lambda: torch_accuracy(torch, model.cpu()))
+
+
+def ddp_nccl():
+    ddp("nccl", "cuda")
 
 
 held, lock, made = None, threading.Lock(), 0  # a server's values, their optimizer, and steps
@@ -193,7 +199,7 @@ def rpc():
 
 def main():
     global options
-    kinds = {"tensorflow": tensorflow, "ddp": ddp, "rpc": rpc}
+    kinds = {"tensorflow": tensorflow, "ddp": ddp, "ddp_nccl": ddp_nccl, "rpc": rpc}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("--job_name", choices=("ps", "worker"), required=True)

@@ -14,6 +14,14 @@ many rows that were in all. Kinds:
     loaded_u8      the bytes in memory through a DataLoader with a BatchSampler
     numpy_u8       all rows in memory as a numpy array of bytes; numpy_f32: as floats already
 
+Of rows of floats that differ in length (FILE is a folder with all of them in values.npy, and where each ends in
+ends.npy), in batches of 32, filled up with zeros to their longest row; with "window", rows are sorted by length within
+so many batches. All rows are in memory, and a row is a view:
+    pad_row        __getitem__, collated by pad_sequence
+    pad_batch      a batch by BatchSampler, made by pad_sequence
+    pad_plain      pad_sequence without a DataLoader
+    pad_numpy      zeros, and a copy of each row, without torch
+
 Workers of a DataLoader are persistent. pin_memory does nothing without a GPU and is left out.
 """
 import sqlite3
@@ -31,6 +39,7 @@ except ImportError:  # then numpy alone is asked for
     Dataset = object
 
 BATCH = 100
+PADDED = 32
 SCALE = numpy.float32(1 / 255)
 
 
@@ -182,6 +191,78 @@ def stacked(data):
     return epoch
 
 
+# ---- rows that differ in length -----------------------------------------------------------------
+
+
+class Ragged(Dataset):
+    """Rows as views, of a tensor or a numpy array; by a list of indices whole batches."""
+
+    def __init__(self, path, as_tensors):
+        self.values, self.ends = numpy.load(f"{path}/values.npy"), numpy.load(f"{path}/ends.npy").tolist()
+        self.lengths = numpy.diff(self.ends, prepend=0)
+        self.values = torch.from_numpy(self.values) if as_tensors else self.values
+
+    def __len__(self):
+        return len(self.ends)
+
+    def row(self, index):
+        return self.values[self.ends[index - 1] if index else 0:self.ends[index]]
+
+    def __getitem__(self, indices):
+        return padded(list(map(self.row, indices))) if isinstance(indices, list) else self.row(indices)
+
+
+def padded(rows):
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.tensor(list(map(len, rows)))
+
+
+def padded_by_numpy(rows):
+    lengths = list(map(len, rows))
+    batch = numpy.zeros((len(rows), max(lengths)), numpy.float32)
+    for row, values, length in zip(batch, rows, lengths):
+        row[:length] = values
+    return batch, numpy.array(lengths)
+
+
+class Windows:
+    """An epoch's batches of indices, shuffled; those of a window sorted by length, in any order."""
+
+    def __init__(self, lengths, window):
+        self.lengths, self.window = lengths, window
+
+    def __iter__(self):
+        dice = numpy.random.default_rng()
+        order = dice.permutation(len(self.lengths))
+        for first in range(0, len(order), PADDED * (self.window or len(order))):
+            part = order[first:first + PADDED * self.window] if self.window else order
+            if self.window:
+                part = part[self.lengths[part].argsort(kind="stable")]
+            starts = dice.permutation(range(0, len(part), PADDED)) if self.window else range(0, len(part), PADDED)
+            yield from (part[start:start + PADDED].tolist() for start in starts)
+
+
+def ragged(kind, path, workers, window):
+    data = Ragged(path, kind != "pad_numpy")
+    batches = Windows(data.lengths, window)
+    more = {"num_workers": workers, "persistent_workers": workers > 0}
+    if kind == "pad_row":
+        loader = DataLoader(data, batch_sampler=batches, collate_fn=padded, **more)
+    elif kind == "pad_batch":
+        loader = DataLoader(data, batch_size=None, sampler=batches, **more)
+    else:
+        make = padded if kind == "pad_plain" else padded_by_numpy
+        return lambda: (make(list(map(data.row, indices))) for indices in batches)
+    return lambda: loader
+
+
+def walk_ragged(epoch, found):
+    rows = found["bytes"] = 0
+    for batch, lengths in epoch():
+        rows += len(lengths)
+        found["bytes"] += batch.nbytes
+    return rows
+
+
 def opened(kind, path, workers):
     """A function whose every call is an epoch: an iterable of batches."""
     if kind.startswith("tensor"):
@@ -207,10 +288,14 @@ def walk(epoch):
     return rows
 
 
-def answer(kind, path, workers, threads, seconds):
+def answer(kind, path, workers, threads, seconds, window=0):
     if "torch" in sys.modules:
         torch.set_num_threads(threads)
     begin = time.perf_counter()
+    if kind.startswith("pad_"):
+        epoch, found = ragged(kind, path, workers, window), {}
+        rates = questions.epoch_rates(lambda: walk_ragged(epoch, found), begin, seconds)
+        return {**rates, **found}
     epoch = opened(kind, path, workers)
     return questions.epoch_rates(lambda: walk(epoch), begin, seconds)
 

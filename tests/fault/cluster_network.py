@@ -24,7 +24,7 @@ class Proxy:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
         self.awake, self.waker = socket.socketpair()
-        self.lock, self.ended = threading.Lock(), False
+        self.lock, self.ended, self.changed = threading.Lock(), False, False
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -39,16 +39,20 @@ class Proxy:
                     for source, sink in ways:
                         if source.fileno() >= 0 and sink.fileno() >= 0:
                             selector.register(source, selectors.EVENT_READ, lambda a=source, b=sink: self.move(a, b))
-                for key, _ in selector.select():
-                    key.data()
+                self.changed = False
+                while not self.changed:
+                    for key, _ in selector.select():
+                        key.data()
 
     def wake(self):
         self.awake.recv(100)
+        self.changed = True
 
     def change(self):
         self.waker.send(b"x")
 
     def accept(self):
+        self.changed = True
         near, _ = self.listener.accept()
         try:
             far = socket.create_connection(self.target, timeout=5)
@@ -59,6 +63,8 @@ class Proxy:
             self.pairs.append((near, far))
 
     def move(self, source, sink):
+        if source.fileno() < 0 or sink.fileno() < 0:  # of events that came together
+            return
         try:
             data = source.recv(1 << 16)
             if data:
@@ -69,6 +75,7 @@ class Proxy:
         with self.lock:
             self.pairs = [pair for pair in self.pairs if source not in pair]
         source.close(), sink.close()
+        self.changed = True
 
     def cut(self):
         self.silent = True
@@ -84,6 +91,7 @@ class Proxy:
             kept, self.pairs = self.pairs, []
         for near, _ in kept:
             near.close()
+        self.change()
         return [far for _, far in kept]  # open as long as the caller keeps them
 
     def close(self):
@@ -168,12 +176,13 @@ class Hosts:
                    "-j", "DROP")
         self.enter(self.nets[host], "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "16k", "latency", "500ms")
 
+    def lost(self, host):
+        """How many packets were lost since it was spoilt."""
+        return int(self.enter(self.nets[host], "iptables", "-L", "INPUT", "-n", "-v", "-x").stdout.decode().splitlines()[2].split()[0])
+
     def mend(self, host):
-        """How many packets were lost."""
-        listed = self.enter(self.nets[host], "iptables", "-L", "INPUT", "-n", "-v", "-x").stdout.decode()
         self.enter(self.nets[host], "iptables", "-F", "INPUT")
         self.enter(self.nets[host], "tc", "qdisc", "del", "dev", "eth0", "root")
-        return int(listed.splitlines()[2].split()[0])
 
     def replace(self, host):
         """Another machine takes its place, with the same address: what the first knew of connections is gone. Nothing may run there."""

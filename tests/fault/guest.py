@@ -53,10 +53,10 @@ def libraries(program):
     return re.findall(r"(/\S+)(?= \(0x)", listed)
 
 
-def module_files():
-    """Paths of the modules in the order in which they load."""
+def module_files(modules):
+    """Paths of the modules, and of those that they need, in the order in which they load."""
     found = []
-    for module in MODULES:
+    for module in modules:
         listed = subprocess.run(["/sbin/modprobe", "-S", kernel(), "--show-depends", module], capture_output=True, text=True,
                                 check=True).stdout
         found += [line.split()[1] for line in listed.splitlines() if line.startswith("insmod")]
@@ -66,7 +66,7 @@ def module_files():
 class Guest:
     """What all boots of a test share: kernel and root."""
 
-    def __init__(self, folder, *programs):
+    def __init__(self, folder, *programs, modules=MODULES):
         self.folder, self.boots = folder, 0
         self.root = root = folder / "root"
         for name in ("bin", "proc", "sys", "dev", "modules.d"):
@@ -77,10 +77,10 @@ class Guest:
             for library in libraries(path) if "busybox" not in path else []:
                 (root / library[1:]).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(library, root / library[1:])
-        modules = module_files()
-        for path in modules:
+        paths = module_files(modules)
+        for path in paths:
             shutil.copy(path, root / "modules.d")
-        (root / "modules").write_text("".join(f"{Path(path).name}\n" for path in modules))
+        (root / "modules").write_text("".join(f"{Path(path).name}\n" for path in paths))
         (root / "init").write_text(INIT)
         (root / "init").chmod(0o755)
 
@@ -93,11 +93,13 @@ class Guest:
         with open(initrd, "wb") as out:
             subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=self.root, input=names.encode(), stdout=out, check=True)
         drives = [word for disk in disks for word in ("-drive", f"file={disk},format=raw,if=virtio,cache=unsafe")]
-        done = subprocess.run(
-            ["qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=auto,sleep=off", "-cpu", "Nehalem", "-m", "512",
-             "-nographic", "-no-reboot", "-net", "none",
-             "-kernel", f"/boot/vmlinuz-{kernel()}", "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1", *drives],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=5 * PATIENCE_S, check=False)
-        console = done.stdout.decode(errors="replace").replace("\r", "")
-        assert "GUEST-END" in console, f"the guest did not get to its end\n{console[-3000:]}{done.stderr[-1000:]}"
-        return console[console.index("GUEST-READY"):]
+        console = self.folder / f"console{self.boots}"  # a file, so that somebody can look at it meanwhile
+        with open(console, "wb") as out:
+            subprocess.run(
+                ["qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=2,sleep=off", "-cpu", "Nehalem", "-m", "512",
+                 "-nographic", "-no-reboot", "-net", "none",
+                 "-kernel", f"/boot/vmlinuz-{kernel()}", "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1", *drives],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, timeout=5 * PATIENCE_S, check=False)
+        said = console.read_text(errors="replace").replace("\r", "")
+        assert "GUEST-END" in said, f"the guest did not get to its end\n{said[-3000:]}"
+        return said[said.index("GUEST-READY"):]

@@ -3,6 +3,7 @@
 warning says what is the matter, and the next checkpoint is saved."""
 
 import json
+import re
 import signal
 import urllib.request
 
@@ -11,7 +12,7 @@ import pytest
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
 from service import PATIENCE_S, wait_for
 from test_hanging_disk import disk  # noqa: F401, fixture
-from test_trainer import store  # noqa: F401, fixture
+from test_trainer import checkpoints, store  # noqa: F401, fixture
 
 REST = 300
 
@@ -27,6 +28,11 @@ def check_trains(trained):
     before = step_of(trained)
     wait_for(lambda: step_of(trained) > before + 200, "nobody trains")
     assert all(one.process.poll() is None for one in [*trained.ps, *trained.workers])
+
+
+def says_since(one, pattern, since):
+    """Behind the first `since` characters that it wrote."""
+    wait_for(lambda: re.search(pattern, one.stderr[since:]), f"it does not say {pattern!r}\n{one.stderr[-3000:]}")
 
 
 def check_goes_on(trained):
@@ -57,7 +63,7 @@ def test_a_file_server_that_hangs_or_fails(training, disk, paced, store, tmp_pat
     for _ in range(2):
         said = len(trained.ps[0].stderr)
         disk.begin(call)
-        trained.ps[0].wait_for_log(says)
+        says_since(trained.ps[0], says, said)
         check_goes_on(trained)
         disk.end()
         trained.go_on()
@@ -82,8 +88,8 @@ def test_a_server_that_is_lost_while_the_disk_hangs(training, disk, paced, store
 
 def test_a_logdir_that_vanishes_and_comes_back(training, paced, store, tmp_path):  # noqa: F811
     trained = training()
-    for worker in trained.workers:
-        worker.wait_for_log(r"step [1-9]\d* of")  # who starts later makes the folder
+    for folder in (trained.logdir, trained.logdir / "worker-1"):  # a thread of each worker makes them, when it comes to it
+        wait_for((folder / "events.jsonl").exists, "a worker writes no events")
     trained.logdir.rename(tmp_path / "elsewhere")
     trained.ps[0].wait_for_log(r"step \d+ was not saved: .*; it is tried again")
     check_trains(trained)
@@ -94,7 +100,8 @@ def test_a_logdir_that_vanishes_and_comes_back(training, paced, store, tmp_path)
 
 
 def fill(path):
-    with open(path, "wb", buffering=0) as filler:
+    """A file of all that is left, or a longer one."""
+    with open(path, "ab", buffering=0) as filler:
         try:
             while filler.write(b"\0" * 4096):
                 pass
@@ -106,8 +113,14 @@ def test_a_full_disk(training, mounted, paced, store, tmp_path):  # noqa: F811
     folder = mounted("tmpfs", 8 << 20)
     trained = training(logdir=folder / "run")
     for _ in range(2):
-        fill(folder / "filler")
-        trained.ps[0].wait_for_log(r"step \d+ was not saved: .*No space left on device; it is tried again")
+        said = len(trained.ps[0].stderr)
+
+        def is_refused(since=said):
+            """A checkpoint that was being saved, behind which the oldest goes, leaves room for the next."""
+            fill(folder / "filler")
+            return re.search(r"step \d+ was not saved: .*No space left on device; it is tried again", trained.ps[0].stderr[since:])
+
+        wait_for(is_refused, "the disk is never full")
         check_goes_on(trained)
         (folder / "filler").unlink()
         trained.go_on()
@@ -155,3 +168,29 @@ def test_a_last_save_that_is_slow_is_named(training, disk):  # noqa: F811
     assert trained.ps[0].wait() == 143, trained.ps[0].stderr
     saved = max(int(path.name.split("-")[1].split(".")[0]) for path in trained.logdir.glob("model.ckpt-*.safetensors"))
     assert f"training can go on from step {saved}, which is saved" in trained.ps[0].stderr, trained.ps[0].stderr
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_slow_first_save_costs_no_step(start, disk, paced, store, tmp_path, servers):  # noqa: F811
+    """All are to end while it lasts, longer than a last cut may take: the last cut is taken behind it."""
+    trained = Cluster(start, paced, store, tmp_path / "run", servers=servers, train_steps=10**9, save_secs=0, **{**ADDITIVE, "patience": PATIENCE_S})
+    trained.env = disk.env
+    disk.begin("fsync", only="model.ckpt-0")
+    trained.start_all().workers[0].wait_for_log(r"step [1-9]\d* of")
+    check_trains(trained)
+    assert not checkpoints(trained.logdir)
+    for one in trained.ps:
+        one.terminate(signal.SIGTERM)
+    trained.ps[0].wait_for_log("waiting for the checkpoint that is being saved")
+    learnt = step_of(trained)
+    disk.end()
+    for one in trained.ps:
+        assert one.wait() == 143, one.stderr
+    assert trained.saved_step() >= learnt > 0
+    assert f"at step {trained.saved_step()}; training can go on from step {trained.saved_step()}, which is saved" in trained.ps[0].stderr
+    for one in trained.workers:
+        one.kill()
+    last = trained.end_of_learnt() + REST
+    trained.end_at(last)
+    trained.start_all().wait()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, last)

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, free_ports
-from service import LONG, PATIENCE_S, SEED, wait_for
-from test_trainer import checkpoints, newest, read_checkpoint, store  # noqa: F401, fixtures
+from cluster_cases import ADDITIVE, Cluster, check_each_batch_once
+from service import LONG, PATIENCE_S, SEED, free_port, wait_for
+from test_trainer import newest, read_checkpoint, store  # noqa: F401, fixtures
 
 EVENTS = 60 if LONG else 12
 REST = 300  # steps that are learnt when all of them have happened
@@ -22,7 +22,7 @@ class Restarted:
 
     def __init__(self, sampler, store, folder, chance):  # noqa: F811
         self.sampler, self.chance, self.words = sampler, chance, ("--store", store, "--seed", 7)
-        self.state, self.listen = ("--state", folder / "state"), f"127.0.0.1:{free_ports(1)[0]}"
+        self.state, self.listen = ("--state", folder / "state"), f"127.0.0.1:{free_port()}"
         self.now = sampler(*self.words, *self.state, listen=self.listen)
         self.url = self.now.url
 
@@ -76,24 +76,15 @@ class Disturbed(Cluster):
         which = chance.random() < 0.6
         chance.choices(kills if which else pauses, weights[0] if which else weights[1])[0]()
 
-    def kill_all(self):
-        for one in [*self.ps, *self.workers]:
-            kill(one)
-
 
 def disturb_to_the_end(trained, chance):
     """However fast it trains: the last step is set when all of it has happened. Returns that step."""
     trained.start_all()
-    wait_for(lambda: trained.logdir.exists() and checkpoints(trained.logdir), "no checkpoint")
+    wait_for((trained.logdir / "checkpoint").exists, "no checkpoint")
     for _ in range(EVENTS):
         time.sleep(chance.uniform(0, CALM_S))
         trained.disturb()
-    trained.kill_all()
-    _, tensors = read_checkpoint(newest(trained.logdir))
-    last = tensors["global_step"][1][0] + REST
-    trained.end_at(last)
-    trained.start_all().wait()
-    return last
+    return trained.end_soon(REST)
 
 
 def trained_by(start, served, store, tmp_path, chance, servers, **chosen):  # noqa: F811
@@ -132,11 +123,11 @@ def test_a_sampler_that_is_away_is_named_and_may_be_another(start, mortal, store
     for worker in trained.workers:
         worker.wait_for_log("waiting for the sampler")
     served.now = served.sampler(*served.words, *(served.state if state else ()), listen=served.listen)
-    saved = max(checkpoints(trained.logdir))
-    wait_for(lambda: max(checkpoints(trained.logdir)) > saved + 100, "it does not go on")
+    saved = trained.saved_step()
+    wait_for(lambda: trained.saved_step() > saved + 100, "it does not go on")
     for one in [*trained.workers, *reversed(trained.ps)]:
         one.stop(status=143)
-    last = read_checkpoint(newest(trained.logdir))[1]["global_step"][1][0] + 100
+    last = trained.end_of_learnt() + 100
     trained.end_at(last)
     trained.start_all().wait()
     check_each_batch_once(trained.logdir, served, store, tmp_path, last)

@@ -26,8 +26,8 @@ ROWS = 300000
 LIMIT_S = 5  # it takes less than one where nothing else runs
 NAP_S = 0.01
 
-# Opens a feed with libtombola; at the first line that it reads it takes two batches of the four that are ready, if there
-# are any, so that others are fetched; at the second it closes.
+# Opens a feed of four slots with libtombola and takes two batches, if there are any; at the first line that it reads it
+# gives them back, so that others are fetched; at the second it closes.
 CLOSER = """
 import ctypes, sys, threading, time
 sys.path.insert(0, sys.argv[1])
@@ -36,17 +36,14 @@ tombola = ctypes.CDLL(sys.argv[2])
 tombola.tombola_error_message.restype = ctypes.c_char_p
 options = Options(struct_bytes=ctypes.sizeof(Options), sampler_url=sys.argv[3].encode(), store_uri=sys.argv[4].encode(),
                   batch_rows=50, pull=1, slots=4, cache_bytes=ctypes.c_size_t(-1).value)
-feed, batch = ctypes.c_void_p(), ctypes.POINTER(Batch)()
+feed, batches = ctypes.c_void_p(), [ctypes.POINTER(Batch)() for _ in range(2 * int(sys.argv[5]))]
 assert tombola.tombola_feed_open(ctypes.byref(options), ctypes.byref(feed)) == 0, tombola.tombola_error_message()
-def take(count):
-    for _ in range(count):
-        assert tombola.tombola_feed_next(feed, None, ctypes.c_int64(-1), ctypes.byref(batch)) == 0, tombola.tombola_error_message()
-        assert tombola.tombola_feed_put(feed, None, batch) == 0
-batches = 2 * int(sys.argv[5])
-take(batches)
+for batch in batches:
+    assert tombola.tombola_feed_next(feed, None, ctypes.c_int64(-1), ctypes.byref(batch)) == 0, tombola.tombola_error_message()
 print("open", flush=True)
 sys.stdin.readline()
-take(batches)
+for batch in batches:
+    assert tombola.tombola_feed_put(feed, None, batch) == 0
 print("hangs", flush=True)
 sys.stdin.readline()
 naps, closed = 0, threading.Thread(target=tombola.tombola_feed_close, args=(feed,))
@@ -69,7 +66,8 @@ class Proxy:
         self.spared = float("inf")  # so many bytes pass before it swallows
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.serve, daemon=True).start()
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
 
     def turn(self, mode):
         self.mode = mode
@@ -107,6 +105,8 @@ class Proxy:
                                 return
 
     def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread, which else could wait at whatever gets this descriptor next
+        self.thread.join()
         self.listener.close()
         self.turn("drop")
 
@@ -357,9 +357,8 @@ def test_a_feed_closes(stall, request):
             closer.stdin.flush()
 
         expect("open")
-        time.sleep(0.5)  # the slots are full
         stall.begin()
-        send("take")
+        send("put")
         expect("hangs")
         wait_for(stall.is_met, "nothing was read")
         time.sleep(1)  # it runs into it
@@ -382,9 +381,9 @@ def test_a_signal_ends_a_pull(stall, request):
                                                            env=surroundings(stall)), stall) as pull:
         if stall.first:
             assert pull.stdout.read(100)
+        stall.begin()  # before anybody reads on: it is not through by now
         reader = threading.Thread(target=pull.stdout.read, daemon=True)
         reader.start()
-        stall.begin()
         wait_until_it_hangs(pull, stall)
         pull.send_signal(signal.SIGTERM)
         seconds = wait_for_end(pull)
@@ -434,8 +433,9 @@ def test_a_signal_ends_the_opening_of_files(stall, mode, opener, request):
     end_by_signal(stall, [program(opener.split()[0]), *OPENERS[opener](stall)], request, 0 if opener == "sampler serve" else 143)
 
 
-def end_by_signal(stall, words, request, expected, number=signal.SIGTERM):
-    """Runs the program until it hangs and ends it. What it waited for is named."""
+def end_by_signal(stall, words, request, expected, number=signal.SIGTERM, reads="hangs in the store"):
+    """Runs the program until it hangs and ends it. What it waited for is named, or what it `reads` when it is late and does so
+    still; a feed has one store."""
     log = stall.tmp_path / "log"
     with open(log, "wb") as errors, ended(subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=errors,
                                                            env=surroundings(stall)), stall) as process:
@@ -448,7 +448,7 @@ def end_by_signal(stall, words, request, expected, number=signal.SIGTERM):
     report(number.name, request.node.callspec.id, seconds)
     said = log.read_text()
     assert status == expected and "stopped" in said, (status, said)
-    assert stall.store.split("@")[-1].split("?")[0] in said or "hangs in the store" in said, said  # a feed has one store
+    assert stall.store.split("@")[-1].split("?")[0] in said or reads in said, said
 
 
 def trained(stall):
@@ -497,7 +497,7 @@ def test_a_signal_ends_a_read(stall, reader, request):
 def test_a_signal_ends_an_import_into_a_server(stall, request):
     words = [program("loader"), *imported_there(stall)]
     stall.hang_after(0.3)
-    end_by_signal(stall, words, request, 143)
+    end_by_signal(stall, words, request, 143, reads="stopped while reading")
     stall.release()
     wait_for(lambda: stall.postgres.sql("SELECT 1 FROM pg_stat_activity WHERE application_name = 'tombola'").count("1 row") == 0, "it is still there")
     assert "(0 rows)" in stall.postgres.sql("SELECT relname FROM pg_class WHERE relname LIKE 'copied%'")

@@ -35,5 +35,6 @@ def test_it_goes_on_while_no_thread_starts(training, strace, tmp_path):
 def test_the_last_save_decides(training, strace, tmp_path):
     """Its message is the last one, whatever else fails at the end."""
     with traced(training, strace, tmp_path / "trace", *NO_THREADS):
+        training.wait_for_log(r"step (\d+) was not saved, training can go on from step (?!\1 )")  # there is something to save
         training.stop(status=1)
     assert re.search(r'was not saved, training can go on from step \d+ .*"saver"[^\n]*\n$', training.stderr)

@@ -115,8 +115,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
                                           "?header=no",
                                           "?delimiter=tab&label=",
                                           "?weight=w&group=g",
-                                          "?header=no&id=0&delimiter=%3B"};
-    static const char delimiters[] = {',', ',', ',', '\t', ',', ';'};
+                                          "?header=no&id=0&delimiter=%3B",
+                                          "?missing=mean&onehot=*",
+                                          "?missing=median&unseen=bad",
+                                          "?header=no&onehot=0&missing=7",
+                                          "?longest=any",
+                                          "?longest=4&header=no&label=0",
+                                          "?longest=any&weight=w&group=g"};
+    static const char delimiters[] = {',', ',', ',', '\t', ',', ';', ',', ',', ',', ',', ',', ','};
     char uri[1024];
     if (length == 0)
         return 0;

@@ -31,6 +31,19 @@ static void check_row(const struct postgres_format *format, const struct postgre
         fuzz_check(memcmp(features[0], features[1], sizeof(features[0])) == 0);
 }
 
+/* Of two columns of numbers and one of categories. */
+static struct cell_plan *plan(void)
+{
+    static const char json[] =
+        "{\"missing\":\"mean\",\"onehot\":\"b\",\"unseen\":\"zeros\",\"columns\":[{\"name\":\"a\","
+        "\"fill\":1},{\"name\":\"b\",\"categories\":[\"1\",\"x\"]},{\"name\":\"c\",\"fill\":2}]}";
+    static uint32_t columns[COLUMNS] = {0, 1, 2};
+    static struct cell_plan made = {.columns = columns, .count = COLUMNS};
+    if (!made.recipe && feature_recipe_parse(json, "the recipe", &made.recipe))
+        abort();
+    return &made;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     static const char *const names[COLUMNS] = {"a", "b", "c"};
@@ -55,6 +68,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     format.features = format.blob ? choice >> 12 : COLUMNS;
     for (int i = 0; i < COLUMNS; i++)
         forms[i] = format.blob ? POSTGRES_BYTES : (enum postgres_form)((choice >> (8 + i)) % 4);
+    if (!format.blob && choice >> 15) {
+        format.plan = plan();
+        format.features = cell_plan_features(format.plan);
+        element = ELEMENT_F32;
+    }
     /* A copy as long as it is, so that a sanitizer sees each byte behind it. */
     uint8_t *bytes = malloc(length);
     if (!bytes)

@@ -5,7 +5,7 @@
 #include "tests/fuzz/fuzz_store.h"
 
 #include "common/crc32c.h"
-#include "loader/rows/rows_header.h"
+#include "loader/rows/rows_ends.h"
 #include "loader/rows/rows_record.h"
 
 #define INPUT_LIMIT_BYTES ((size_t)1 << 20)
@@ -22,11 +22,36 @@ static void mend_record(const struct rows_head *head, int64_t place, uint8_t *re
     memcpy(record, &sum, sizeof(sum));
 }
 
+/* Where rows differ in length: the checksum of their ends, and whether each lies in the file behind
+ * the one before it. */
+static bool mend_ends(const struct rows_header *header, uint8_t *file, uint64_t *ret_ends)
+{
+    const struct rows_head *head = &header->head;
+    uint8_t *tail = file + head->rows_at - sizeof(struct rows_ends_tail);
+    size_t bytes = (size_t)head->rows * sizeof(uint64_t);
+    struct rows_ends_tail right = {.checksum = crc32c_add(0, tail - bytes, bytes)};
+    uint64_t end = 0;
+    memcpy(tail, &right, sizeof(right));
+    *ret_ends = head->rows_at - sizeof(right) - bytes;
+    for (uint64_t row = 0; row < head->rows; row++) {
+        uint64_t next;
+        memcpy(&next, file + *ret_ends + row * sizeof(next), sizeof(next));
+        if (next < end || next - end < sizeof(struct rows_row) ||
+            next > head->texts_at - head->rows_at)
+            return false;
+        end = next;
+    }
+    return true;
+}
+
 /* Of the keys' texts, then of the keys, then of the rows. */
 static void mend_records(const struct rows_header *header, uint8_t *file)
 {
     const struct rows_head *head = &header->head;
-    uint64_t from = 0, limit = head->file_bytes - head->texts_at;
+    uint64_t from = 0, limit = head->file_bytes - head->texts_at, ends = 0, begin = 0;
+    bool varies = rows_header_has(header, ROWS_VARY);
+    if (varies && !mend_ends(header, file, &ends))
+        return;
     for (int64_t row = 0; row < (int64_t)head->rows; row++) {
         uint8_t *record = file + rows_header_key_at(header, row);
         struct rows_key key = {.id = row};
@@ -38,7 +63,11 @@ static void mend_records(const struct rows_header *header, uint8_t *file)
             rows_key_write(header, row, &key, record);
             from = key.texts.end;
         }
-        mend_record(head, key.id, file + rows_header_row_at(header, row), (size_t)head->row_bytes);
+        uint64_t end = begin + head->row_bytes;
+        if (varies)
+            memcpy(&end, file + ends + (uint64_t)row * sizeof(end), sizeof(end));
+        mend_record(head, key.id, file + head->rows_at + begin, (size_t)(end - begin));
+        begin = end;
     }
 }
 

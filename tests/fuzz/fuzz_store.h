@@ -30,14 +30,17 @@ struct fuzz_scan {
 /* Every row that the scan hands out can be fetched, and is the same; of a damaged store fetch may
  * say that it is missing. */
 static inline void fuzz_compare_row(const struct fuzz_scan *scan, const struct store_block *block,
-                                    size_t i)
+                                    size_t i, const uint8_t *row)
 {
     size_t bytes = scan->info->features * element_bytes(scan->info->element);
     uint8_t *features = malloc(bytes + 1);
     double label = -1;
+    int64_t length = -1, measured = -1;
     enum row_status status = ROW_MISSING;
     if (!features ||
-        reader_fetch(scan->reader, &block->ids[i], 1, features, bytes, &label, &status))
+        reader_fetch_lengths(scan->reader, &block->ids[i], 1, features, bytes, &label, &status,
+                             &length) ||
+        reader_lengths(scan->reader, &block->ids[i], 1, &measured))
         abort();
     if (status == ROW_MISSING) {
         fuzz_check(scan->is_damaged && scan->is_damaged());
@@ -46,13 +49,16 @@ static inline void fuzz_compare_row(const struct fuzz_scan *scan, const struct s
     }
     fuzz_check(status == block->status[i]);
     fuzz_check(label == block->label_values[i]);
-    fuzz_check(memcmp(features, (const uint8_t *)block->features + i * bytes, bytes) == 0);
+    fuzz_check(status != ROW_OK || length == measured);
+    fuzz_check(!block->lengths || block->lengths[i] == length);
+    fuzz_check(memcmp(features, row, store_block_row_bytes(block, i, scan->info)) == 0);
     free(features);
 }
 
 static inline enum error fuzz_take(void *context, const struct store_block *block)
 {
     struct fuzz_scan *scan = context;
+    const uint8_t *row = block->features;
     fuzz_check(block->rows > 0 && block->first_row == scan->rows);
     for (size_t i = 0; i < block->rows; i++) {
         fuzz_check(block->ids[i] >= 0);
@@ -60,7 +66,9 @@ static inline enum error fuzz_take(void *context, const struct store_block *bloc
         if (block->status)
             scan->bad_rows += block->status[i] == ROW_BAD;
         if (scan->reader && scan->rows + (int64_t)i < 50)
-            fuzz_compare_row(scan, block, i);
+            fuzz_compare_row(scan, block, i, row);
+        if (row)
+            row += store_block_row_bytes(block, i, scan->info);
     }
     scan->rows += (int64_t)block->rows;
     return OK;
@@ -96,6 +104,11 @@ static inline void fuzz_store(const char *uri, fuzz_damage *is_damaged)
     struct fuzz_scan keys = {.info = store_info(store)};
     struct fuzz_scan all = {.info = store_info(store), .is_damaged = is_damaged};
     fuzz_check(all.info->rows > 0);
+    if (all.info->features >
+        1 << 22) { /* of rows that differ in length: what one claims that may be */
+        store_close(store);
+        return;
+    }
     fuzz_check((all.info->bad_rows > 0) == (all.info->first_bad_row != NULL));
     if (!store_scan(store, SCAN_KEYS, fuzz_take, &keys))
         fuzz_check(keys.rows == keys.info->rows);

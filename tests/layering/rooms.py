@@ -9,7 +9,7 @@ STANDS_ON = {
     "loader/store": ["common"],
     "loader/unpack": ["loader/store"],
     "loader/csv": ["loader/unpack"],
-    "loader/idx": ["loader/store"],
+    "loader/idx": ["loader/unpack"],
     "loader/parquet": ["loader/store"],
     "loader/rows": ["loader/store"],
     "loader/cache": ["loader/rows"],

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """tests/run, once Python is there. usage.txt says what it can do."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -118,12 +119,13 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, on_signal)
     try:
         status = main(sys.argv[1:])
+        sys.stdout.flush()
     except BadUsage as problem:
         print(f"run: {problem} (--help says how)", file=sys.stderr)
         status = 2
-    except Stopped as stopped:
-        print("run: stopped", file=sys.stderr)
+    except (Stopped, BrokenPipeError) as ended:  # what only a `tail` was to read is for nobody when that has ended
         process.end_all()
-        status = 128 + stopped.args[0]
-    sys.stdout.flush()
+        with contextlib.suppress(BrokenPipeError):
+            print("run: stopped", file=sys.stderr)
+        status = 128 + (ended.args[0] if isinstance(ended, Stopped) else signal.SIGPIPE)
     os._exit(status)  # threads of steps that were stopped may still wait

@@ -6,6 +6,7 @@ import coverage
 import cuda
 import dist
 import fuzz
+import late
 import layering
 import lint
 import service
@@ -18,8 +19,8 @@ from step import Step
 
 # bench keeps one processor busy for minutes, and asan has most to wait for: at the end, nothing would run beside them.
 NAMES = ("unit", "layering", "lint", "bench", "asan", "fault", "service", "tsan", "fuzz", "cuda", "dist", *shipped.SCRIPTS,
-         "coverage")
-ONLY_LONG = ("coverage", *shipped.SCRIPTS)
+         "late", "coverage")
+ONLY_LONG = ("late", "coverage", *shipped.SCRIPTS)
 WHOLE = NAMES if LONG else tuple(name for name in NAMES if name not in ONLY_LONG)
 # Of the service tests. What ASan's build runs is not run in the plain build again: tests/README.md says why.
 LIGHT, REST, THREADS = ("-m", "not heavy and not plain"), ("-m", "heavy or plain"), ("-m", "threads and not heavy")
@@ -88,6 +89,7 @@ def steps(chosen):
         "dist": lambda: [Step("dist", dist.check, needs=[PLAIN.name])],
         "bench": lambda: [Step("bench", bench.check, needs=[PLAIN.name])],
         **{name: lambda name=name: [Step(name, shipped.check)] for name in shipped.SCRIPTS},
+        "late": lambda: [Step("late", late.check, needs=[PLAIN.name], waits=True)],
         "coverage": coverage_steps,
     }
     return [step for name in NAMES if name in chosen.parts for step in makers[name]()]

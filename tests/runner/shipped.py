@@ -7,6 +7,7 @@ Each is a script that a person may call as well. A machine that cannot run one h
 import re
 import subprocess
 
+import cuda
 from places import ROOT
 
 # TAP's lines, and those of tests/images and tests/k8s/run.
@@ -14,8 +15,15 @@ GOOD, BAD = re.compile(r"ok(?: \d+ - |  +)(.+)"), re.compile(r"(?:not ok \d+ - |
 SCRIPTS = {
     "debian": [["deploy/package"], ["tests/debian"]],
     "images": [["tests/engine", "tests/images"]],
-    "k8s": [["tests/k8s/run"]],
+    "k8s": [["tests/k8s/run"], ["tests/k8s/walk"]],
 }
+
+
+def commands(name):
+    """The scripts of the part; packages for GPUs are made where NVIDIA's compiler can be had."""
+    toolkit, _ = cuda.toolkit() if name == "debian" else (None, "")
+    first, *others = SCRIPTS[name]
+    return [[*first, "--with-cuda", toolkit] if toolkit else first, *others]
 
 
 def reason_to_skip(name):
@@ -32,7 +40,7 @@ def check(step):
         step.count(0, 0, 1)
         return
     status = 0
-    for command in SCRIPTS[step.name]:
+    for command in commands(step.name):
         status = status or step.run([ROOT / command[0], *command[1:]], cwd=ROOT)
     said = step.log_path.read_text(errors="replace").splitlines()
     bad = [found[1] for line in said if (found := BAD.fullmatch(line))]

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
 """A training with parameter servers, for the tests that start one; and what says that each batch was learnt from once."""
 
+import json
 import math
-import random
-import socket
 from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, preloaded, wait_for
+from conftest import PATIENCE_S, free_port, preloaded, wait_for
 from test_trainer import checkpoints, newest, options, read_checkpoint, train
 
 # A model whose gradients do not depend on what was learnt before: logits stay so small that every class keeps the same
@@ -23,29 +22,16 @@ ANSWER_MS = 20  # then a cluster, which asks for 32 batches at a time, needs a t
 @pytest.fixture
 def paced(sampler, store, library):
     """A sampler of the demo data with seed 7 that answers slowly: where a cluster trains while something else is waited for, it
-    need not take all processors. `again()`: another one of the same order; `prompt()`: one for who need not wait."""
-    slow = preloaded(library(Path(__file__).resolve().with_name("slow_answers.c"))) | {"SLOW_ANSWERS_MS": str(ANSWER_MS)}
-    served = sampler("--store", store, "--seed", 7, env=slow)
-    served.again = lambda: sampler("--store", store, "--seed", 7, env=slow)
+    need not take all processors. `again(ms)`: a slower one of the same order; `prompt()`: one for who need not wait."""
+    slow = preloaded(library(Path(__file__).resolve().with_name("slow_answers.c")))
+
+    def serve(answer_ms):
+        return sampler("--store", store, "--seed", 7, env=slow | {"SLOW_ANSWERS_MS": str(answer_ms)})
+
+    served = serve(ANSWER_MS)
+    served.again = serve
     served.prompt = lambda: sampler("--store", store, "--seed", 7)
     return served
-
-
-def free_ports(count):
-    """Different ones that nobody has now, below those that the system gives to connections."""
-    held = []
-    while len(held) < count:
-        probe = socket.socket()
-        try:
-            probe.bind(("127.0.0.1", random.SystemRandom().randrange(20000, 32000)))
-        except OSError:
-            probe.close()
-        else:
-            held.append(probe)
-    ports = [probe.getsockname()[1] for probe in held]
-    for probe in held:
-        probe.close()
-    return ports
 
 
 class Cluster:
@@ -58,7 +44,7 @@ class Cluster:
         flags = [f"--{name}" for name, value in chosen.items() if value is True]
         chosen = {name: value for name, value in chosen.items() if value is not True}
         self.words = [*options(served, store, logdir, **{"patience": PATIENCE_S, "print_every": 0, **chosen}), *flags]
-        hosts = [f"localhost:{port}" for port in free_ports(servers + workers)]
+        hosts = [f"localhost:{free_port()}" for _ in range(servers + workers)]
         self.servers, self.hosts = hosts[:servers], hosts[servers:]
         self.ps, self.workers = [None] * servers, []
 
@@ -109,12 +95,19 @@ class Cluster:
             step = self.saved_step()
             wait_for(lambda before=step: self.saved_step() > before, f"it does not go on after step {step}")
 
+    def end_of_learnt(self):
+        """The step behind all batches that the newest checkpoint has learnt from: where each is a step, some before the last one
+        may be missing."""
+        metadata, tensors = read_checkpoint(newest(self.logdir))
+        return tensors["global_step"][1][0] if "--sync" in self.words else json.loads(metadata["sampler"])["next_index"]
+
     def end_soon(self, steps):
-        """However fast it trains, it ends so many steps behind the last checkpoint: all are killed, and started again."""
+        """However fast it trains, it ends so many steps behind all that it has learnt from: all are killed, and started
+        again."""
         for one in [*self.ps, *self.workers]:
             assert one.process.poll() is None, f"it ended by itself, {one.process.returncode}\n{one.stderr[-4000:]}"
             one.kill()
-        last = read_checkpoint(newest(self.logdir))[1]["global_step"][1][0] + steps
+        last = self.end_of_learnt() + steps
         self.end_at(last)
         self.start_all().wait()
         return last

@@ -88,7 +88,8 @@ def environment(changes=None):
 def preloaded(library):
     """The environment in which a program finds a library's functions before all others; a sanitizer's run time wants to be first."""
     options = os.environ.get("ASAN_OPTIONS", "")
-    return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": f"{options}:verify_asan_link_order=0"}
+    first = [str(library), *filter(None, [os.environ.get("LD_PRELOAD")])]
+    return {"LD_PRELOAD": ":".join(first), "ASAN_OPTIONS": f"{options}:verify_asan_link_order=0"}
 
 
 def check_alive_to_the_end(returncode, stderr, allowed_signals=()):
@@ -106,6 +107,22 @@ def run(name, *arguments, status=0, stdin=None, env=None, cwd=None, timeout=PATI
     if status is not None:
         assert done.returncode == status, f"exit {done.returncode}, not {status}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done
+
+
+# A process begins with the peak of whom it was forked from, which is small here, and not in a test.
+PEAK = """
+import os, resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+def peak_kib(name, *arguments, env=None):
+    """Runs tombola-NAME to its end: the most memory that it had resident."""
+    done = subprocess.run(["/usr/bin/python3", "-S", "-c", PEAK, program(name), *map(str, arguments)], capture_output=True, text=True,
+                          env=environment(env), timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
 
 
 def run_fails(name, *arguments, says, status=2, **more):
@@ -152,11 +169,16 @@ def raw_exchange(server, data, shut=True):
             answer += got
 
 
+HELD_PORTS = []
+
+
 def free_port():
-    """A port of 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of 127.0.0.1 at which nobody listens but whom the test starts there: the system gives it to nobody else any more."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # our programs do so too, and may listen beside it
+    holder.bind(("127.0.0.1", 0))
+    HELD_PORTS.append(holder)
+    return holder.getsockname()[1]
 
 
 class Answer:

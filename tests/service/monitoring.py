@@ -37,6 +37,12 @@ def expressions():
     return [one.replace("$__rate_interval", "3s") for one in found]
 
 
+def ask(url, path, **query):
+    """Data that the Prometheus at `url` answers with."""
+    with urllib.request.urlopen(f"{url}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=60) as answer:
+        return json.loads(answer.read())["data"]
+
+
 class Prometheus:
     """Debian's, on a free port of this machine; `targets`: job -> host:port. Asks them with the token in `token_file`."""
 
@@ -67,8 +73,7 @@ class Prometheus:
             return False
 
     def ask(self, path, **query):
-        with urllib.request.urlopen(f"{self.url()}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=60) as answer:
-            return json.loads(answer.read())["data"]
+        return ask(self.url(), path, **query)
 
     def query(self, expression):
         """Its samples now."""

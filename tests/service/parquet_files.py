@@ -4,6 +4,7 @@
 import datetime
 import decimal
 import random
+import struct
 import sys
 from pathlib import Path
 
@@ -97,6 +98,53 @@ def rows_of_several():
         write(f"several-{name}", {"label": label, "x": of(kind, list(map(bytes, rows)))}, row_group_size=70)
 
 
+def lengths():
+    """Rows that differ in length, in every way that a writer may write them; `floats` of them are floats."""
+    rows = [[dice.randrange(256) for _ in range(dice.choice([0, 1, 2, 5, 9, 40]))] for _ in range(400)]
+    floats = [[value / 4 - 30 for value in row] for row in rows]
+    keys = {"id": of(pa.int64(), dice.sample(range(10**6), 400)), "label": of(pa.string(), dice.choices("abc", k=400)),
+            "g": of(pa.int32(), dice.choices(range(4), k=400))}
+    for name, values in {"lengths": rows, "lengths-floats": floats}.items():
+        lines = zip(*(keys[key].to_pylist() for key in keys), values)
+        (FOLDER / f"{name}.csv").write_text("id,label,g\n" + "".join(",".join(map(str, [*line[:3], *line[3]])) + "\n" for line in lines))
+    view, coded = pa.binary_view(), pa.list_(pa.dictionary(pa.int8(), pa.int32()))
+    for name, kind in {"u8": pa.list_(pa.uint8()), "i32": pa.list_(pa.int32()), "f64": pa.list_(pa.float64()), "large": pa.large_list(pa.int64()),
+                       "required": pa.list_(pa.field("item", pa.int16(), nullable=False)), "coded": coded,
+                       "decimal": pa.list_(pa.decimal128(5, 1)), "half": pa.list_(pa.float16())}.items():
+        write(f"lengths-{name}", {**keys, "x": of(kind, rows)}, row_group_size=70)
+    for name, kind in {"binary": pa.binary(), "large-binary": pa.large_binary(), "view-binary": view}.items():
+        write(f"lengths-{name}", {**keys, "x": of(kind, list(map(bytes, rows)))}, row_group_size=70)
+    for version in ("1.0", "2.0"):
+        write(f"lengths-pages-{version}", {**keys, "x": of(pa.list_(pa.uint8()), rows)}, data_page_version=version, data_page_size=100,
+              use_dictionary=False)
+    write("lengths-bare", {**keys, "x": of(pa.list_(pa.int16()), rows)}, store_schema=False, write_statistics=False)
+    for name, kind in {"f32": pa.list_(pa.float32()), "f64": pa.large_list(pa.float64())}.items():
+        write(f"lengths-floats-{name}", {**keys, "x": of(kind, floats)}, row_group_size=33)
+    write("lengths-floats-binary", {**keys, "x": of(pa.binary(), [struct.pack(f"<{len(row)}f", *row) for row in floats])})
+    table = pa.table({**keys, "x": of(pa.list_(pa.uint8()), rows)})
+    (FOLDER / "lengths").mkdir()
+    for part in range(3):
+        pyarrow.parquet.write_table(table.slice(part * 150, 150), FOLDER / "lengths" / f"part-{part}.parquet")
+
+
+def long_lists():
+    """Of one row group, which takes several batches; and of values that pages keep in next to nothing."""
+    rows = [[dice.randrange(256) for _ in range(dice.randrange(6))] for _ in range(20000)]
+    label = of(pa.int8(), dice.choices(range(3), k=len(rows)))
+    write("many", {"label": label, "x": of(pa.list_(pa.uint8()), rows)}, row_group_size=len(rows))
+    (FOLDER / "many.csv").write_text("label\n" + "".join(",".join(map(str, [y.as_py(), *row])) + "\n" for y, row in zip(label, rows)))
+    two = {"label": of(pa.int8(), [0, 1])}
+    empty = [[], []]
+    for name, kind in {"list": pa.list_(pa.float32()), "large": pa.large_list(pa.uint8())}.items():
+        write(f"nothing-{name}", {**two, "x": of(kind, empty)})
+    write("nothing-binary", {**two, "x": of(pa.binary(), [b"", b""])})
+    (FOLDER / "nothing.csv").write_text("label\n0\n1\n")
+    zeros = pa.ListArray.from_arrays(of(pa.int32(), range(0, 8193 * 2500, 2500)), pa.repeat(pa.scalar(0.0), 8192 * 2500))
+    write("zeros", {"x": zeros}, row_group_size=8192)
+    same = pa.DictionaryArray.from_arrays(of(pa.int8(), [0, 1] * 4000), of(pa.binary(), [bytes(range(200)) * 250, b"12345"]))
+    write("same-bytes", {"x": same}, row_group_size=8000, store_schema=False)
+
+
 def refused():
     """What is refused, or a bad row."""
     two = of(pa.int8(), [0, 1])
@@ -113,6 +161,14 @@ def refused():
     write("nan-label", {"label": of(pa.float64(), [1, float("nan")]), "x": two})
     write("words", {"label": two, "x": of(pa.string(), ["1", "Rome"])})
     write("ragged", {"label": two, "x": of(pa.list_(pa.int32()), [[1, 2], [3]])})
+    write("ragged-empty", {"label": two, "x": of(pa.list_(pa.int32()), [[], [3]])})
+    write("ragged-bytes", {"label": two, "x": of(pa.binary(), [b"12", b"345"])})
+    write("ragged-beside", {"label": two, "x": of(pa.list_(pa.int32()), [[1, 2], [3]]), "y": two})
+    write("nan-item", {"label": two, "x": of(pa.list_(pa.float64()), [[1, 2], [3, float("nan"), 5]])})
+    write("null-bytes", {"label": two, "x": of(pa.binary(), [b"12", None])})
+    write("nan-bytes", {"label": two, "x": of(pa.binary(), [b"\0\0\x80\x3f", b"\0\0\x80\x3f\0\0\xc0\x7f"])})
+    write("no-floats", {"label": two, "x": of(pa.binary(), [b"\0\0\x80\x3f", b"12345"])})
+    write("looks-float-late", {"label": two, "x": of(pa.binary(), [b"", b"\0\0\x80\x3f\0\0\0\x40"])})
     write("twice", {"id": of(pa.int64(), [5, 5]), "label": two, "x": two})
     write("negative-id", {"id": of(pa.int64(), [5, -1]), "label": two, "x": two})
     write("text-id", {"id": of(pa.string(), ["a", "b"]), "label": two, "x": two})
@@ -128,4 +184,6 @@ def refused():
 forms()
 types()
 rows_of_several()
+lengths()
+long_lists()
 refused()

@@ -12,12 +12,13 @@ import pytest
 from conftest import BUILD, PATIENCE_S, ROOT, SANITIZED, environment
 
 SOURCES = ROOT / "loader" / "python"
-DEBIAN = "/usr/bin/python3"  # the one that python3-dev and python3-numpy are for
+# Debian's, which python3-dev and python3-numpy are for; or another that has NumPy and what setup.py needs.
+PYTHON = os.environ.get("TOMBOLA_PYTHON") or "/usr/bin/python3"
 
 
 def build():
     """The folder that holds tombola/, for sys.path."""
-    folder, library = BUILD / "python", BUILD / "loader" / ".libs" / "libtombola.so.0"
+    folder, library = BUILD / Path(PYTHON).name, BUILD / "loader" / ".libs" / "libtombola.so.0"
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -25,7 +26,7 @@ def build():
         newest = max(path.stat().st_mtime for path in [library, *SOURCES.glob("*.*"), *SOURCES.glob("tombola/*.*")])
         if not stamp.exists() or stamp.stat().st_mtime < newest:
             done = subprocess.run(
-                [DEBIAN, "setup.py", "-q", "build", "--build-base", folder / "base", "--build-lib", folder / "lib"], cwd=SOURCES,
+                [PYTHON, "setup.py", "-q", "build", "--build-base", folder / "base", "--build-lib", folder / "lib"], cwd=SOURCES,
                 env={**os.environ, "TOMBOLA_BUILD": os.fspath(BUILD)}, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr[-4000:]
             stamp.touch()
@@ -35,7 +36,7 @@ def build():
 def find_python(module):
     """A Python that has this module: Debian's, or that of the benchmarks' peers; None."""
     peers = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").glob("tombola/peers-*/bin/python")
-    for python in (os.environ.get("TOMBOLA_PEER_PYTHON"), DEBIAN, *map(os.fspath, peers)):
+    for python in (os.environ.get("TOMBOLA_PEER_PYTHON"), PYTHON, *map(os.fspath, peers)):
         if python and subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0:
             return python
     return None
@@ -53,7 +54,7 @@ def package():
     return build()
 
 
-def start(package, script, *words, python=DEBIAN, **more):
+def start(package, script, *words, python=PYTHON, **more):
     """A Python program of these lines, which says `import tombola`."""
     return subprocess.Popen([python, "-c", script, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=environment({"PYTHONPATH": os.fspath(package), **more}))

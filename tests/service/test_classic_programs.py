@@ -11,8 +11,7 @@ import urllib.request
 
 import pytest
 
-from cluster_cases import free_ports
-from conftest import PATIENCE_S, run, run_fails, wait_for
+from conftest import PATIENCE_S, free_port, run, run_fails, wait_for
 from test_trainer import csv_uri, evaluate, newest, options, read_checkpoint, served, store, test_store, write_line  # noqa: F401, fixtures
 
 STEP = re.compile(r"(\d+\.\d{6}): Worker (\d+): training step (\d+) done \(global step: (\d+)\)")
@@ -20,7 +19,7 @@ NUMBER = r"[-+.\de]+"
 
 
 def localhost(count):
-    return [f"localhost:{port}" for port in free_ports(count)]
+    return [f"localhost:{free_port()}" for _ in range(count)]
 
 
 class Job:
@@ -229,7 +228,7 @@ def shell_words(line):
 
 def four_nodes():
     """As `tombola-trainer tf-config` writes it, each node an address of loopback: [(node, TF_CONFIG)]."""
-    ps_port, worker_port = free_ports(2)
+    ps_port, worker_port = free_port(), free_port()
     nodes = [f"127.0.0.{number}" for number in range(2, 6)]
     lines = run("trainer", "tf-config", "--nodes", ",".join(nodes), "--ps-port", ps_port, "--worker-port", worker_port).stdout
     return [shell_words(line) for line in lines.splitlines()]

@@ -48,11 +48,12 @@ class Doubter:
 
     def accept(self):
         while True:
+            worker, _ = self.listener.accept()
             try:
-                worker, _ = self.listener.accept()
                 server = socket.create_connection(self.target, timeout=PATIENCE_S)
-            except OSError:
-                return
+            except ConnectionRefusedError:  # it has yet to start
+                worker.close()
+                continue
             threading.Thread(target=self.pass_on, args=(worker, server), daemon=True).start()
             threading.Thread(target=self.answer, args=(server, worker), daemon=True).start()
 

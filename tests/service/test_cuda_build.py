@@ -51,3 +51,11 @@ def test_turing_is_built_for(name):
 @pytest.mark.parametrize("name", OBJECTS)
 def test_what_make_knows_of_headers_is_cleaned_up(name):
     assert f"{name}.d" in plan("clean")
+
+
+@pytest.mark.plain  # libasan needs libstdc++ itself
+def test_who_uses_the_library_needs_no_cplusplus():
+    """A program in C is bound to no libstdc++, whatever nvcc makes of CUDA files."""
+    library = BUILD / "loader/.libs/libtombola.so"
+    done = subprocess.run(["readelf", "-dW", library], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    assert "[libc.so" in done.stdout and "libstdc++" not in done.stdout

@@ -206,8 +206,8 @@ def test_a_demo_that_fails_leaves_no_folder_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("name, content, query, says", [
-    ("x.txt.gz", b"\x1f\x8b\x08", "", "a compressed file is a store only if it is CSV (csv:PATH); unpack others (gzip -d)"),
-    ("x.json.zst", b"\x28\xb5\x2f\xfd", "", "a compressed file is a store only if it is CSV (csv:PATH); unpack others (zstd -d)"),
+    ("x.txt.gz", b"\x1f\x8b\x08", "", "a compressed file is a store only if it is CSV or IDX (csv:PATH, idx:PATH); unpack others (gzip -d)"),
+    ("x.json.zst", b"\x28\xb5\x2f\xfd", "", "a compressed file is a store only if it is CSV or IDX (csv:PATH, idx:PATH); unpack others (zstd -d)"),
     ("x.csv.gz", b"\x1f\x8b\x08", "", "ends at byte 3 in the middle of its gzip data; was all of it copied?"),
     ("x.csv", b"\x1f\x8b\x08", "", "ends at byte 3 in the middle of its gzip data; was all of it copied?"),
     ("x.csv.zst", b"\x28\xb5\x2f\xfd", "", "ends at byte 4 in the middle of its zstd data; was all of it copied?"),

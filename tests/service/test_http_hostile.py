@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import PATIENCE_S, raw_exchange
+from conftest import PATIENCE_S, raw_exchange, wait_for
 
 STORE = "range:1000?labels=10"
 HOST = b"Host: x\r\n"
@@ -98,6 +98,27 @@ def test_what_is_no_request_is_refused(server, status, data):
     assert_refused(raw_exchange(server, data), status)
     assert server.get("/healthz").status == 200
 
+
+
+@pytest.mark.parametrize("status, data", [
+    (431, b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 11950 + b"\r\nConnection: close\r\n\r\n"),
+    (431, b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 1890 + b"\r\nCookie: a=" + b"b" * 5000 + b"\r\n\r\n"),
+    (414, b"GET /" + b"a" * 12000 + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
+], ids=short)
+def test_a_header_that_leaves_no_room_for_a_response_is_refused(server, status, data):
+    assert_refused(raw_exchange(server, data), status)
+
+
+def test_a_header_that_leaves_no_room_for_a_response_draws_nothing(sampler):
+    """libmicrohttpd keeps both in 12 KiB, with 64 bytes for each field: it would close without an answer."""
+    server = sampler("--store", STORE)
+    heard = 0
+    for length in range(20, 120):
+        answer = raw_exchange(server, b"GET /batch?size=1 HTTP/1.1\r\n" + HOST + (b"X: " + b"a" * length + b"\r\n") * 80 + b"\r\n")
+        assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 431")), length
+        heard += answer.startswith(b"HTTP/1.1 200")
+    assert 0 < heard < 100
+    assert server.get("/streams/default").json["position"] == heard
 
 
 def test_a_query_of_too_many_parameters_is_counted_once(sampler):
@@ -272,11 +293,19 @@ def test_pipelined_posts_are_answered_in_order(server):
 # ---- slow clients and many of them --------------------------------------------------------------
 
 
+def asked(server, target):
+    """The answer of a server so impatient that a client on a busy machine has to ask again."""
+    def ask():
+        with contextlib.suppress(OSError):
+            return server.get(target)
+    return wait_for(ask, f"no answer to {target}")
+
+
 def trickle(server, data, limit=PATIENCE_S):
     """Sends a byte now and then: how long until the server has enough of it."""
+    start = time.monotonic()
     with socket.create_connection((server.host, server.port)) as connection:
         connection.settimeout(0.2)
-        start = time.monotonic()
         for byte in data:
             try:
                 connection.sendall(bytes([byte]))
@@ -296,22 +325,30 @@ def trickle(server, data, limit=PATIENCE_S):
     b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + b" " * 9999])
 def test_clients_that_trickle_are_closed(sampler, data):
     """After the time that the option gives, not before it, and not after that of a more patient server."""
-    patience = (1, 5)
+    patience = (1, 12)
     servers = [sampler("--store", STORE, "--header-timeout", seconds) for seconds in patience]
     with ThreadPoolExecutor(2) as pool:
         lasted = list(pool.map(lambda server: trickle(server, data), servers))
     assert lasted[0] < lasted[1]
     assert all(time_s > 0.9 * seconds for time_s, seconds in zip(lasted, patience)), lasted
-    assert [server.get("/healthz").status for server in servers] == [200, 200]
+    assert [asked(server, "/healthz").status for server in servers] == [200, 200]
 
 
 @pytest.mark.threads
 def test_a_silent_client_is_closed_and_a_resting_one_is_not(sampler):
     server = sampler("--store", STORE, "--header-timeout", 1)
     ask = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
-    with socket.create_connection((server.host, server.port), timeout=PATIENCE_S) as resting:
-        resting.sendall(ask)
-        assert resting.recv(1000).startswith(b"HTTP/1.1 200")
+
+    def connect():
+        """None: on a busy machine it was silent for too long."""
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            connection = stack.enter_context(socket.create_connection((server.host, server.port), timeout=PATIENCE_S))
+            connection.sendall(ask)
+            if connection.recv(1000).startswith(b"HTTP/1.1 200"):
+                stack.pop_all()
+                return connection
+
+    with wait_for(connect, "nobody was answered") as resting:
         with socket.create_connection((server.host, server.port), timeout=PATIENCE_S) as silent:
             assert silent.recv(1000) == b""
         time.sleep(3)
@@ -327,7 +364,7 @@ def test_a_client_that_does_not_read_is_closed(sampler):
         connection.connect((server.host, server.port))
         connection.sendall(b"GET /batch?size=900000 HTTP/1.1\r\n" + HOST + b"\r\n")
         deadline = time.monotonic() + PATIENCE_S
-        while int(re.search(r"tombola_sampler_connections (\d+)", server.get("/metrics").text).group(1)) > 1:
+        while int(re.search(r"tombola_sampler_connections (\d+)", asked(server, "/metrics").text).group(1)) > 1:
             assert time.monotonic() < deadline, "it is still open"
             time.sleep(0.2)
 

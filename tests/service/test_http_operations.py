@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Metrics, logs, systemd's words, /openapi.json."""
 
+import contextlib
 import json
 import os
 import re
@@ -178,6 +179,26 @@ def test_systemd_hears(sampler, tmp_path, abstract):
         server.terminate()
         wait_for("STOPPING=1")
         assert server.wait() == 0
+
+
+def test_systemd_hears_all_of_it_when_it_has_time_again(sampler, tmp_path):
+    """Its queue is full of what others say."""
+    name = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ears, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        ears.bind(name)
+        ears.settimeout(PATIENCE_S)
+        server = sampler(*STORE, env={"NOTIFY_SOCKET": name})
+        other.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                other.sendto(b"STATUS=busy", name)
+        server.signal(signal.SIGHUP)
+        with contextlib.suppress(AssertionError):
+            server.wait_for_log("SIGHUP: there is no --token-file", timeout=0.5)  # who loses its word goes on at once
+        heard = [b"STATUS=busy"]
+        while heard.count(b"READY=1") < 2:  # when it serves, and when it has read all again
+            heard.append(ears.recv(1000))
+        assert any(words.startswith(b"RELOADING=1\n") for words in heard), heard
 
 
 def test_a_socket_that_nobody_reads_does_no_harm(sampler, tmp_path):

@@ -72,14 +72,14 @@ def test_a_stop_ends_what_takes_long(sampler):
 @pytest.mark.heavy
 def test_a_long_search_holds_up_nothing_but_searches(sampler):
     """Positions with replacement are looked for one by one; creations, far batches and labels do not wait for that."""
-    server = sampler("--store", "range:1000000000?labels=2000", "--design", "srs", "--replacement", "--seed", 1, "--epochs", 1,
+    server = sampler("--store", "range:1000000000000?labels=2000", "--design", "srs", "--replacement", "--seed", 1,
                      "--max-streams", 100)
     done = []
     searches = [threading.Thread(target=lambda i=i: done.append(try_get(server, f"/where?id={i}"))) for i in range(4)]
     for thread in searches:
         thread.start()
     create(server, name="meanwhile", rows="0:1000", replacement=False)
-    create(server, name="sparse", seed=1, design="bernoulli", rate=0.5, replacement=False)
+    create(server, name="sparse", rows="0:1000000000", seed=1, design="bernoulli", rate=0.5, replacement=False)
     wait_for(lambda: server.get("/batch?stream=sparse&size=10&index=5").status == 200, "its epochs were not counted")
     assert server.get("/labels").status == 200
     assert set(done) <= {503}, "they end long after, or run into their limit"

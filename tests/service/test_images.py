@@ -111,7 +111,8 @@ def test_the_engine_ends_with_it(project, number, status):
     assert not list(project.said.parent.glob("tombola-images*"))
 
 
-@pytest.mark.parametrize("words, says", [(["base"], "no image 'base'"), (["--tag"], "wants a value"), (["--nothing"], "unknown option")])
+@pytest.mark.parametrize("words, says", [(["base"], "no image 'base'"), (["--tag"], "wants a value"), (["--nothing"], "unknown option"),
+                                         (["--engine", "nosuch"], "no command 'nosuch'")])
 def test_bad_usage(project, words, says):
     done = project.images(*words)
     assert done.returncode == 2 and says in done.stderr and not project.said.exists()

@@ -56,10 +56,10 @@ def test_the_installed_script_trains(prefix, tmp_path):
     assert re.search(r"accuracy: 1$", out, re.MULTILINE) and "model.ckpt-100.safetensors" in out
 
 
-@pytest.mark.parametrize("name", ["sampler", "loader", "trainer"])
+@pytest.mark.parametrize("name", ["tombola", "tombola-sampler", "tombola-loader", "tombola-trainer"])
 def test_man_pages_and_completions_are_where_they_are_looked_for(prefix, name):
-    for place in (f"man/man1/tombola-{name}.1", f"bash-completion/completions/tombola-{name}",
-                  f"zsh/site-functions/_tombola-{name}", f"fish/vendor_completions.d/tombola-{name}.fish"):
+    for place in (f"man/man1/{name}.1", f"bash-completion/completions/{name}", f"zsh/site-functions/_{name}",
+                  f"fish/vendor_completions.d/{name}.fish"):
         assert "tombola" in (prefix / "share" / place).read_text()
 
 

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Rows kept in a folder: several programs at once, programs that are killed, folders that are of no use."""
 
+import fcntl
+import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
 
 import pytest
 
-from conftest import PATIENCE_S, SEED, check_alive_to_the_end, environment, program
+from conftest import PATIENCE_S, SEED, check_alive_to_the_end, environment, program, run, run_fails
 
 
 class Pulls:
@@ -106,3 +109,108 @@ def test_a_folder_of_no_use(where, pulls):
     out, stderr = pulls.rows(20, where)
     assert out == wanted
     assert stderr.count("warning") == 1 and where in stderr
+
+
+# ---- the list
+
+
+def rows_of(value):
+    return "a,label\n" + f"{value},0\n3,1\n" * 50
+
+
+class Kept:
+    """Small tables, and the caches of them in one folder."""
+
+    def __init__(self, url, folder):
+        self.url, self.stores, self.folder = url, folder, folder / "kept"
+
+    def make(self, name, value=7):
+        """A cache of a table; its key."""
+        before = set(self.listed()) if self.folder.exists() else set()
+        path = self.stores / name
+        path.write_text(rows_of(value))
+        words = ("--sampler", self.url, "--store", f"csv:{path}", "--index", 0, "--batches", 1, "--cache", self.folder)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            run("loader", "pull", *words)
+            if new := set(self.listed()) - before:
+                return new.pop()
+            assert time.monotonic() < deadline
+
+    def listed(self, *words):
+        found = json.loads(run("loader", "cache", "--cache", self.folder, "--json", *words).stdout)
+        assert found["folder"] == str(self.folder) and found["bytes"] == sum(one["bytes"] for one in found["caches"])
+        return {one["key"]: one for one in found["caches"]}
+
+
+@pytest.fixture
+def kept(sampler, tmp_path):
+    return Kept(sampler("--store", "range:100?labels=2", "--seed", 4).url, tmp_path)
+
+
+def test_what_a_list_says_of_each_cache(kept, tmp_path):
+    names = ["current.csv", "changed.csv", "replaced.csv", "gone.csv", "damaged.csv"]
+    keys = dict(zip(names, map(kept.make, names)))
+    one = kept.listed()[keys["current.csv"]]
+    assert (one["rows"], one["features"], one["store"], one["open"]) == (100, 1, f"csv:{tmp_path}/current.csv", False)
+    assert one["bytes"] == os.path.getsize(one["path"]) and one["used"] >= "2026"
+    assert {one["state"] for one in kept.listed().values()} == {"current"}
+    (tmp_path / "changed.csv").write_text(rows_of(8))
+    (tmp_path / "new.csv").write_text(rows_of(7))
+    (tmp_path / "new.csv").rename(tmp_path / "replaced.csv")
+    (tmp_path / "gone.csv").unlink()
+    with open(kept.listed()[keys["damaged.csv"]]["path"], "r+b") as file:
+        file.seek(100)
+        file.write(b"damage")
+    left, locked = (kept.folder / f"{digit * 32}.rows.tmp.1.1" for digit in "ef")
+    left.write_bytes(b"half")
+    locked.write_bytes(b"h")
+    (kept.folder / "not ours").write_text("")
+    with open(locked, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        found = kept.listed()
+    assert {name: found[key]["state"] for name, key in keys.items()} == {
+        "current.csv": "current", "changed.csv": "stale", "replaced.csv": "stale", "gone.csv": "stale", "damaged.csv": "damaged"}
+    assert (found["e" * 32]["state"], found["f" * 32]["state"], len(found)) == ("left over", "being made", 7)
+    shown = run("loader", "cache", "--cache", kept.folder).stdout
+    assert re.search(rf"^{keys['current.csv'][:12]} +current +100 .* no +csv:{tmp_path}/current.csv$", shown, re.MULTILINE), shown
+    assert "7 caches, " in shown
+    assert list(kept.listed("--remove", "stale")) == [keys["current.csv"]]
+    assert (kept.folder / "not ours").exists()
+
+
+def test_a_store_by_a_path_from_here(kept, tmp_path, monkeypatch):
+    """It is another one for a program that runs elsewhere: not to be removed as stale."""
+    monkeypatch.chdir(tmp_path)
+    kept.stores = type(tmp_path)(".")
+    kept.make("here.csv")
+    assert [one["state"] for one in kept.listed().values()] == ["current"]
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    assert [one["state"] for one in kept.listed("--remove", "stale").values()] == ["unknown"]
+
+
+def test_caches_are_removed_by_name_and_to_a_limit(kept, pulls, tmp_path):
+    keys = [kept.make(f"{number}.csv", number) for number in range(4)]
+    run_fails("loader", "cache", "--cache", kept.folder, "--remove", "0123abcd", says="no cache of ")
+    for word in ("abc", "ABCD", "../x", keys[0] + ".lock"):
+        run_fails("loader", "cache", "--cache", kept.folder, "--remove", word, says=["--remove", "4 digits"])
+    run_fails("loader", "cache", "--cache", tmp_path / "nowhere", says="nowhere")
+    run_fails("loader", "cache", "--cache", tmp_path / "0.csv", says="is no folder")
+    assert set(kept.listed("--remove", keys[0][:12], "--remove", keys[1] + ".rows")) == set(keys[2:])
+    size = kept.listed()[keys[2]]["bytes"]
+    os.utime(kept.listed()[keys[2]]["path"], (time.time() + 60, time.time()))
+    assert list(kept.listed("--prune", 2 * size)) == [keys[2], keys[3]]
+    assert list(kept.listed("--prune", size)) == [keys[2]]
+    pulls.folder = kept.folder
+    pulls.make(300, pulls.rows(300)[0])
+    holder = pulls.begin(3000, kept.folder)
+    holder.stdout.read(1)
+    mine = next(key for key in kept.listed() if key != keys[2])
+    assert kept.listed()[mine]["open"]
+    run_fails("loader", "cache", "--cache", kept.folder, "--remove", mine, says="is in use by a program")
+    run_fails("loader", "cache", "--cache", kept.folder, "--prune", 1, says="still holds ", status=1)
+    assert list(kept.listed("--remove", "all")) == [mine]
+    holder.kill()
+    holder.communicate(timeout=PATIENCE_S)
+    assert kept.listed("--remove", "all") == {}

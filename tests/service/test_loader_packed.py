@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""CSV files that are packed by gzip or zstd: the same rows as the text, for every program."""
+"""CSV and IDX files that are packed by gzip or zstd: the same rows as what they unpack to, for every program."""
 
 import functools
 import gzip
@@ -103,6 +103,38 @@ def test_training_from_packed_files(packed, sampler, tmp_path):
         run("trainer", "train", "--sampler", server.url, "--store", store, "--logdir", logdir, "--train-steps", 20, "--device", "cpu", "--seed", 1)
         accuracies.append(run("trainer", "evaluate", "--store", store, "--logdir", logdir, "--device", "cpu").stdout.splitlines()[-1])
     assert accuracies[0] == accuracies[1] and accuracies[0].startswith("accuracy")
+
+
+@pytest.fixture
+def distributed(demo, tmp_path):
+    """The demo's rows as MNIST is distributed: the path of the images, with the labels beside them."""
+    rows = [bytes(map(int, line.split(","))) for line in (demo / "mnist_train.csv").read_text().splitlines()]
+    images = struct.pack(">IIII", 0x803, len(rows), 28, 28) + b"".join(row[1:] for row in rows)
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(struct.pack(">II", 0x801, len(rows)) + bytes(row[0] for row in rows)))
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    path.write_bytes(gzip.compress(images))
+    return path
+
+
+def test_mnist_as_it_is_distributed(distributed, demo, sampler, tmp_path):
+    plain = f"csv:{demo}/mnist_train.csv?{CLASSIC}"
+    one, other = info(plain, "--verify"), info(distributed, "--verify")
+    for key in ("digest", "rows", "features", "element", "labels", "label_kind"):
+        assert one[key] == other[key]
+    run("loader", "import", distributed, tmp_path / "copy.rows")
+    assert info(tmp_path / "copy.rows", "--verify")["digest"] == one["digest"]
+    server = sampler("--store", distributed, "--seed", 3, "--epochs", 1)
+    some = ("--index", 0, "--batches", 5, "--format", "raw")
+    wanted = pulled(server.url, plain, *some)
+    assert wanted and pulled(server.url, distributed, *some) == pulled(server.url, distributed, *some, "--cache-bytes", 0) == wanted
+
+
+def test_idx_that_was_not_copied_whole(distributed):
+    content = distributed.read_bytes()
+    distributed.write_bytes(content[:-100])
+    run_fails("loader", "info", distributed, says=[f"{distributed} ends at byte {len(content) - 100} "])
+    distributed.write_bytes(content[:5000] + bytes([content[5000] ^ 255]) + content[5001:])
+    run_fails("sampler", "serve", "--store", distributed, says=[f"{distributed}, byte "])
 
 
 def test_patterns_and_folders_of_packed_files(demo, tmp_path):

@@ -12,11 +12,10 @@ import resource
 import signal
 import sqlite3
 import subprocess
-import time
 
 import pytest
 
-from conftest import PATIENCE_S, environment, program, run, run_fails
+from conftest import PATIENCE_S, environment, program, run, run_fails, wait_for
 
 CLASSIC = "label=0&header=no"
 FILES = pytest.mark.parametrize("file", ["a.db", "a.rows"])  # what import makes
@@ -419,6 +418,56 @@ def test_import_spares_what_is_no_row_file(tmp_path):
     assert link.is_symlink() and info(diary)["rows"] == 2
 
 
+def test_import_spares_what_it_reads(tmp_path):
+    """With --force, too, and under another name; a table beside it may come from it."""
+    csv = write(tmp_path, "part-1.csv", "label,a,b\n1,2,3\n3,4,5\n")
+    write(tmp_path, "part-2.csv", "label,a,b\n5,6,7\n")
+    run("loader", "import", csv, tmp_path / "made.rows")
+    (tmp_path / "link.csv").symlink_to(csv)
+    with contextlib.closing(sqlite3.connect(tmp_path / "own.db")) as database, database:
+        database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, label TEXT, a REAL, note TEXT)")
+        database.execute("INSERT INTO t VALUES (1, 'x', 2.5, 'dear')")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    own = f"sqlite:{tmp_path}/own.db?table=t&features=a"
+    for source, destination, says in (
+            (csv, f"rows:{csv}", "part-1.csv is what is imported from"),
+            (csv, f"rows:{tmp_path}/link.csv", "part-1.csv is what is imported from"),
+            (f"csv:{tmp_path}/part-*.csv?label=label", f"sqlite:{tmp_path}/part-2.csv", "part-2.csv is what is imported from"),
+            (f"{csv}\n{tmp_path}/part-2.csv", f"rows:{tmp_path}/part-2.csv", "part-2.csv is what is imported from"),
+            (tmp_path / "made.rows", tmp_path / "made.rows", "made.rows is what is imported from"),
+            (own, f"rows:{tmp_path}/own.db", "own.db, table t is what is imported from"),
+            (own, f"sqlite:{tmp_path}/own.db?table=T", "own.db, table t is what is imported from")):
+        run_fails("loader", "import", source, destination, "--force", says=says)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    run_fails("loader", "import", tmp_path / "made.rows", tmp_path / "made.rows", says="made.rows is what is imported from")
+    run("loader", "import", own, f"sqlite:{tmp_path}/own.db?table=copy", "--force")
+    with contextlib.closing(sqlite3.connect(tmp_path / "own.db")) as database:
+        assert database.execute("SELECT note FROM t").fetchall() == [("dear",)]
+    assert info(f"sqlite:{tmp_path}/own.db?table=copy")["rows"] == 1
+
+
+def test_verify_tells_that_rows_were_changed(tmp_path):
+    """Not that somebody wrote beside them, nor where the URI takes other columns than import made."""
+    table = f"sqlite:{tmp_path}/a.db?table=samples"
+    run("loader", "import", write(tmp_path, "a.csv", "label,a\n1,2\n3,4\n"), tmp_path / "a.db")
+    old = digest_of(table)
+
+    def write_to(sql):
+        with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
+            database.execute(sql)
+
+    write_to("CREATE TABLE diary (words TEXT)")
+    assert digest_of(table) == old and "as imported" in old
+    for sql in ("UPDATE samples SET label = 9 WHERE id = 1", "DELETE FROM samples WHERE id = 1",
+                "UPDATE samples SET features = x'0102'"):
+        write_to(sql)
+        assert info(table)["digest"] is None
+        for more in ([], ["--json"]):
+            run_fails("loader", "info", "--verify", *more, table, says=[
+                "a.db?table=samples was written to since it was imported: its rows have the digest", f"import noted {old.split()[1].strip(',')}"])
+        assert info(f"{table}&label=", "--verify")["digest"]
+
+
 def digest_of(uri):
     """As it is computed from the rows, which must be what the import noted."""
     found = run("loader", "info", "--verify", uri).stdout
@@ -547,19 +596,28 @@ def large_csv(tmp_path_factory):
     return f"csv:{path}?{CLASSIC}"
 
 
+def meet_import(start, source, folder, least_bytes, meet):
+    """meet(the import), once it has written so much: its exit status, and it. It must have met it: who is late tries again."""
+    def has_written():
+        try:
+            return any(one.stat().st_size >= least_bytes for one in folder.glob("out.db.tmp.*"))
+        except FileNotFoundError:  # it has another name now
+            return True
+
+    def has_met():
+        process = start("loader", "import", source, folder / "out.db")
+        wait_for(lambda: has_written() or process.process.poll() is not None, "it writes nothing")
+        meet(process)
+        status = process.wait()
+        if status == 0:
+            (folder / "out.db").unlink()
+        return status and (status, process)
+
+    return wait_for(has_met, "each import was through too soon")
+
+
 def interrupt_import(start, large_csv, folder, number, least_bytes):
-    """Sends the signal once the import has written so much; its exit status."""
-    process = start("loader", "import", large_csv, folder / "out.db")
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        sizes = [os.stat(p).st_size for p in folder.glob("out.db.tmp.*")]
-        if sizes and sizes[0] >= least_bytes:
-            break
-        assert process.process.poll() is None, process.stderr
-        time.sleep(0.001)
-    assert not (folder / "out.db").exists()
-    process.signal(number)
-    return process.wait(), process
+    return meet_import(start, large_csv, folder, least_bytes, lambda process: process.signal(number))
 
 
 def test_kill_9_leaves_no_file_under_the_name(start, large_csv, tmp_path):
@@ -583,12 +641,17 @@ def test_a_stopped_import_leaves_nothing(start, large_csv, tmp_path, number, sta
 def test_a_file_that_changes_during_import(start, large_csv, tmp_path):
     copy = tmp_path / "copy.csv"
     copy.write_bytes(open(large_csv[4:].split("?")[0], "rb").read())
-    process = start("loader", "import", f"csv:{copy}?{CLASSIC}", tmp_path / "out.db")
-    deadline = time.monotonic() + PATIENCE_S
-    while not list(tmp_path.glob("out.db.tmp.*")) and time.monotonic() < deadline:
-        time.sleep(0.001)
-    with open(copy, "ab") as out:
-        out.write(b"1\n")
-    assert process.wait() == 2, process.stderr
+    whole = copy.stat().st_size
+
+    def change(_):
+        with open(copy, "ab") as out:
+            out.write(b"1\n")
+
+    def changed(name, command, source, out):
+        os.truncate(copy, whole)
+        return start(name, command, source, out)
+
+    status, process = meet_import(changed, f"csv:{copy}?{CLASSIC}", tmp_path, 0, change)
+    assert status == 2, process.stderr
     assert "has changed since it was opened" in process.stderr
     assert left_behind(tmp_path, "out") == []

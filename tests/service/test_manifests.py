@@ -21,6 +21,17 @@ K8S = ROOT / "deploy" / "k8s"
 BASE = K8S / "base"
 
 
+def test_every_setting_is_an_option_of_a_program():
+    """Nobody reads a name that is misspelt, and training goes on with the default."""
+    helps = "".join(subprocess.run([program(name), command, "--help"], capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+                    for name, command in (("sampler", "serve"), ("trainer", "train")))
+    options = {f"TOMBOLA_{name.upper().replace('-', '_')}" for name in re.findall(r"^  --([a-z0-9-]+)", helps, re.MULTILINE)}
+    texts = [re.sub("#.*", "", path.read_text()) for path in K8S.rglob("*.yaml")]
+    written = {name for text in texts for name in re.findall(r"\bTOMBOLA_[A-Z0-9_]+", text)}
+    variables = {"TOMBOLA_TOKEN", "TOMBOLA_CA"}  # have no option
+    assert "TOMBOLA_TRAIN_STEPS" in written and written <= options | variables, written - options - variables
+
+
 def container(file, kind, name):
     """The container of that name in the one resource of that kind."""
     pods = [one["spec"]["template"]["spec"] for one in yaml.safe_load_all((BASE / file).read_text()) if one["kind"] == kind]
@@ -205,12 +216,30 @@ def test_the_commands_apply_what_is_there():
     """Each folder that a README applies is complete, and every image in it comes from a registry."""
     text = "".join((ROOT / "deploy" / name).read_text() for name in ("README.md", "k8s/README.md"))
     folders = set(re.findall(r"kubectl apply -k ([\w/-]+)", text)) - {"deploy/k8s/overlays/single"}  # whose images are the node's
-    assert len(folders) == 7
+    assert len(folders) == 8
     for folder in folders:
         documents, images = reached(ROOT / folder)
         assert documents, folder
         for one in containers(documents):
             assert "/" in images.get(one["image"], one["image"]), f"{folder}: the image {one['image']} is in no registry"
+
+
+def test_each_command_of_the_walk_through_is_run_on_a_cluster():
+    """By tests/k8s/walk word for word; what other overlays and Secrets are for, by tests/k8s/run."""
+    walk, run = ((ROOT / "tests" / "k8s" / name).read_text() for name in ("walk", "run"))
+    lines = re.findall(r"^ {4,}(\S.*)", (K8S / "README.md").read_text(), re.M)
+    commands = [line.split("   ")[0] for line in lines if "tests/k8s/" not in line]
+    assert len(commands) > 20
+    for command in commands:
+        overlay = re.fullmatch(r"kubectl apply -k deploy/k8s/overlays/(\w+)", command)
+        if overlay and overlay[1] == "nccl":
+            continue  # several GPUs that share NCCL are on no cluster of the tests; the README says so
+        if overlay and overlay[1] != "example":
+            assert re.search(rf"\boverlay {overlay[1]} ", run), command
+        elif "create secret" in command:
+            assert "k create secret generic tokens --from-file" in run, command
+        else:
+            assert command.replace('"', "") in re.sub(r'[\\"]', "", walk), command
 
 
 def test_a_failed_container_says_why_in_its_status():
@@ -221,7 +250,7 @@ def test_a_failed_container_says_why_in_its_status():
 
 # ---- names that lead somewhere ------------------------------------------------------------------
 
-OVERLAYS = ["base", *(f"overlays/{name}" for name in ("autoscale", "example", "gpu", "monitoring", "single", "test", "tfjob", "tokens"))]
+OVERLAYS = ["base", *(f"overlays/{name}" for name in ("autoscale", "example", "gpu", "monitoring", "nccl", "single", "test", "tfjob", "tokens"))]
 
 
 def applied(overlay="base"):
@@ -234,6 +263,16 @@ def applied(overlay="base"):
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_names_lead_somewhere(overlay):
     manifests.check(applied(overlay))
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_images_are_those_that_the_build_makes(overlay):
+    """deploy/images TARGET, of the version of today; `base` leaves that to overlays, and `test` has a tag of its own."""
+    targets = re.findall(r"^FROM base AS (\S+)$", (ROOT / "deploy/Dockerfile").read_text(), re.M)
+    version = re.search(r"^AC_INIT\(\[tombola\], \[(.+)\]\)$", (ROOT / "configure.ac").read_text(), re.M)[1]
+    tag = {"base": "", "overlays/test": ":test"}.get(overlay, f":{version}")
+    images = set(re.findall(r"image: \S*(tombola-\S+)", yaml.safe_dump_all(manifests.rendered(K8S / overlay))))
+    assert images <= {f"tombola-{target}{tag}" for target in targets} and (images or overlay == "overlays/monitoring")
 
 
 def test_every_manifest_is_checked():
@@ -274,6 +313,15 @@ def test_workers_that_meet_bad_input_are_not_repeated():
     actions = {status: rule["action"] for rule in job["spec"]["podFailurePolicy"]["rules"] for status in rule.get("onExitCodes", {}).get("values", [])}
     assert actions == {2: "FailJob", 143: "Ignore"}
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_gpus_exchange_gradients():
+    """A step has a batch for each worker, and the trainer understands the settings: it is only the CPU that it minds."""
+    documents = {manifests.name_of(one): one for one in manifests.rendered(K8S / "overlays/nccl")}
+    data = documents["ConfigMap", "settings"]["data"]
+    assert int(data["TOMBOLA_REPLICAS_TO_AGGREGATE"]) == documents["Job", "worker"]["spec"]["parallelism"]
+    run_fails("trainer", "train", "--job_name=worker", "--task_index=1", "--device=cpu",
+              says="--exchange nccl is for GPUs, and --device is cpu", env=data)
 
 
 # Where in the documents a name, a number or a field stands, and what a slip of the pen makes of it.

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.plain
 NAMES = ("sampler", "loader", "trainer")
 GENERATE = ROOT / "deploy" / "manual" / "generate"
 MANUAL = BUILD / "manual"
+SCRIPT = ROOT / "deploy" / "tombola"
 
 
 def output(*words, **more):
@@ -33,6 +34,10 @@ def tool(name):
     path = shutil.which(name)
     assert path, f"{name} is not there: deploy/install test"
     return path
+
+
+def called(name):
+    return name if name == "tombola" else f"tombola-{name}"
 
 
 def helped(name, *command):
@@ -97,7 +102,7 @@ def test_mandoc_finds_nothing_to_warn_of(name):
 def test_the_page_of_the_script_is_its_help():
     roff = [tool("groff"), "-man", "-Tutf8", "-ww", "-P-cbou", "-rHY=0", "-rLL=90n", MANUAL / "man" / "tombola.1"]
     text = squeezed(output(*roff).replace("‐", "-"))
-    said = output(ROOT / "deploy" / "tombola", "--help")
+    said = output(SCRIPT, "--help")
     assert squeezed(said.split("\n\n", 1)[1]) in text and squeezed(said.split("\n")[0].removeprefix("usage:")) in text
     assert "tombola-Fromatabletoatrainedmodel" in text and "tombola-sampler(1)" in text
 
@@ -122,13 +127,6 @@ def test_help_that_cannot_be_read_gives_no_page(tmp_path, text, message):
     assert done.stderr.startswith("read.awk: ") and message in done.stderr
 
 
-def test_a_script_without_usage_gives_no_page(tmp_path):
-    (tmp_path / "script").write_text("#!/bin/sh\n# It says hello.\necho hello\n")
-    (tmp_path / "script").chmod(0o755)
-    done = subprocess.run([GENERATE, "script", tmp_path / "script"], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stdout == "" and "where usage: was expected" in done.stderr
-
-
 @pytest.mark.parametrize("words", [[], ["man"], ["html", "sampler"], ["man", "/nosuch"]])
 def test_bad_usage_says_what_was_expected(words):
     done = subprocess.run([GENERATE, *words], capture_output=True, text=True, check=False)
@@ -147,13 +145,13 @@ _${1//-/_}
 
 
 def by_bash(name, *words, folder=None):
-    given = ["bash", "--norc", "-c", BASH, "bash", MANUAL / "bash" / f"tombola-{name}", f"tombola-{name}", *words]
+    given = ["bash", "--norc", "-c", BASH, "bash", MANUAL / "bash" / called(name), called(name), *words]
     return set(output(*given, cwd=folder).split())
 
 
 def by_fish(name, *words, folder=None):
-    line = " ".join([f"tombola-{name}", *words])
-    script = f"source {MANUAL}/fish/tombola-{name}.fish; complete -C '{line}'"
+    line = " ".join([called(name), *words])
+    script = f"source {MANUAL}/fish/{called(name)}.fish; complete -C '{line}'"
     lines = output(tool("fish"), "--no-config", "-c", script, cwd=folder).splitlines()
     return {line.split("\t")[0] for line in lines}
 
@@ -216,6 +214,8 @@ def designs():
 def test_a_person_at_a_terminal(shell):
     shell.type("tombola-sampler hea\t", "healthcheck")
     shell.type(CLEAR + "tombola-loader pull --bad\t", "--bad-rows")
+    shell.type(CLEAR + "tombola r\t", "run")
+    shell.type(CLEAR + "tombola run --fr\t", "--fresh")
     shell.type(CLEAR + "tombola-sampler serve --design \t\t", *designs())
     shell.type(CLEAR + "tombola-sampler serve --design=bern\t", "bernoulli")
     shell.type(CLEAR + "tombola-trainer train --sync --optimizer adag\t", "adagrad")
@@ -240,6 +240,25 @@ def test_every_command_and_option_is_offered(offered, name):
     assert offered(name, "help", "") >= set(commands(name))
     for command in commands(name):
         assert {word for word in offered(name, command, "--") if word.startswith("--")} == set(options(name, command))
+
+
+@pytest.mark.parametrize("offered", [by_bash, by_fish])
+def test_the_command_of_the_script_is_offered_with_its_options(offered, tmp_path):
+    (tmp_path / "file.csv").touch()
+    (tmp_path / "folder").mkdir()
+    options_of_run = set(re.findall(r"^  (--\w+)", output(SCRIPT, "--help"), re.MULTILINE))
+    assert "run" in offered("tombola", "") and offered("tombola", "help", "") == {"run"}
+    assert len(options_of_run) > 7 and offered("tombola", "run", "--") == options_of_run
+    assert offered("tombola", "run", "--steps", "") == set()
+    assert {word.rstrip("/") for word in offered("tombola", "run", "--work", "f", folder=tmp_path)} == {"folder"}
+    for words in (["f"], ["--test", "f"]):
+        assert "file.csv" in offered("tombola", "run", *words, folder=tmp_path)
+
+
+def test_zsh_has_every_option_of_the_script():
+    text = (MANUAL / "zsh/_tombola").read_text()
+    for option in re.findall(r"^  (--\w+)", output(SCRIPT, "--help"), re.MULTILINE):
+        assert f"            '{option}=[" in text or f"            '{option}[" in text, option
 
 
 @pytest.mark.parametrize("offered", [by_bash, by_fish])

@@ -183,6 +183,16 @@ def test_a_failure_says_what_and_where(machine, fails):
     assert os.path.getsize(log) > 0
 
 
+def test_what_the_network_does_not_bring_is_no_unknown_package(machine):
+    """Without lists apt knows no package at all; it says itself what it could not fetch, and calls that success."""
+    machine.program("apt-get", """[[ " $* " != *" update "* ]] || { echo "W: Failed to fetch http://mirror/InRelease  Connection failed"; exit 0; }
+echo "E: Unable to locate package make"; exit 100""")
+    stderr = machine.install("build", status=1).stderr
+    assert "cannot fetch http://mirror/InRelease: is the network there?" in stderr and "apt knows no package" not in stderr
+    machine.program("apt-get", FAKES["apt-get"])
+    machine.install("build")
+
+
 def test_old_lists_will_do_when_the_network_is_away(machine):
     machine.write("fails", "update")
     machine.install("build")

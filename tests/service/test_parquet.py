@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from conftest import PATIENCE_S, ROOT, SEED, from_pypi, run, run_fails
+from conftest import PATIENCE_S, ROOT, SANITIZED, SEED, from_pypi, peak_kib, run, run_fails
 
 SOURCE = [ROOT / "loader/parquet" / name for name in ("parquet_module.cc", "parquet_module.h", "arrow_interface.h")]
 
@@ -94,6 +94,87 @@ def test_columns_are_chosen(files, info):
     assert info(f"parquet:{files}/index.parquet?id=__index_level_0__")["id_column"] == "__index_level_0__"
 
 
+# ---- rows that differ in length ----------------------------------------------------------------------
+
+
+def lengths_uri(path):
+    element = "&element=f32" if "floats-binary" in path.name else ""
+    return f"parquet:{path}?longest=any&group=g{element}"
+
+
+def test_rows_of_any_length_however_they_are_written(files, info):
+    written = sorted([*files.glob("lengths-*.parquet"), files / "lengths"])
+    assert len(written) == 18
+    csv = {name: info(f"csv:{files}/{name}.csv?longest=any&group=g") for name in ("lengths", "lengths-floats")}
+    assert csv["lengths"]["element"] == "u8" and csv["lengths-floats"]["element"] == "f32"
+    assert all(facts["longest"] == facts["features"] == 40 and facts["columns"] == [] for facts in csv.values())
+    for path in written:
+        found = info(lengths_uri(path))
+        assert {**found, "store": ""} == {**csv["lengths-floats" if "floats" in path.name else "lengths"], "store": ""}, path.name
+
+
+def test_rows_of_one_length_may_have_any(files, info):
+    csv = info(f"csv:{files}/several.csv?longest=any")
+    for path in sorted(files.glob("several-*.parquet")):
+        assert {**info(f"parquet:{path}?longest=any"), "store": ""} == {**csv, "store": ""}
+
+
+@pytest.mark.parametrize("name", ["list", "large", "binary"])
+def test_rows_of_no_features_at_all(files, info, name):
+    assert {**info(f"parquet:{files}/nothing-{name}.parquet?longest=any"), "store": ""} == {
+        **info(f"csv:{files}/nothing.csv?longest=any"), "store": ""}
+
+
+def test_a_limit_is_how_wide_batches_are(files, module, info, tmp_path):
+    for limit in (40, 64):
+        found = info(f"parquet:{files}/lengths-i32.parquet?longest={limit}&features=x")
+        assert (found["features"], found["longest"], found["limit"]) == (limit, 40, limit)
+    for name in ("i32", "binary"):
+        uri = f"parquet:{files}/lengths-{name}.parquet?longest=39&features=x"
+        run_fails("loader", "import", uri, tmp_path / "x.rows", env=module, status=2, says=[
+            f"lengths-{name}.parquet, row ", "the row has 40 features, and longest=39 allows 39; longest=40 or longest=any"])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form, kind", [("u8", "lengths"), ("large", "lengths"), ("binary", "lengths"), ("floats-f32", "lengths-floats")])
+def test_batches_of_any_length_are_those_of_csv_and_sqlite(files, module, sampler, tmp_path, form, kind):
+    """Rows at random, over many row groups; directly, from memory, from a file, and cut by length."""
+    csv, uri = f"csv:{files}/{kind}.csv?longest=any&group=g", lengths_uri(files / f"lengths-{form}.parquet")
+    for made, source in {"x.sqlite": csv, "x.rows": uri, "again.sqlite": uri}.items():
+        run("loader", "import", source, tmp_path / made, env=module)
+    server = sampler("--store", uri, "--seed", SEED, "--epochs", 1, env=module)
+    stores = [csv, uri, *(str(tmp_path / made) for made in ("x.sqlite", "x.rows", "again.sqlite"))]
+    for size, more in [(32, []), (32, ["--cache-bytes", 0]), (7, ["--cache-bytes", 500]), (32, ["--cache", tmp_path / "kept"]),
+                       (32, ["--cache", tmp_path / "kept"]), (16, ["--bucket-window", 4, "--cache-bytes", 0])]:
+        pull = ["loader", "pull", "--sampler", server.url, "--size", size, "--index", 0, *more]
+        pulled = {run(*pull, "--store", store, env=module).stdout for store in stores}
+        assert len(pulled) == 1 and pulled.pop().count("\n") == 401, more
+
+
+def test_rows_of_any_length_over_many_batches_of_one_row_group(files, module, info, sampler):
+    csv, uri = f"csv:{files}/many.csv?longest=any", f"parquet:{files}/many.parquet?longest=any"
+    assert {**info(uri), "store": ""} == {**info(csv), "store": ""}
+    server = sampler("--store", csv, "--seed", SEED)
+    pull = ["loader", "pull", "--sampler", server.url, "--size", 2000, "--index", 0, "--batches", 3, "--cache-bytes", 0]
+    assert run(*pull, "--store", uri, env=module).stdout == run(*pull, "--store", csv).stdout
+
+
+def test_a_frame_of_rows_of_any_length_is_that_of_csv(files, module, tmp_path):
+    for uri in (f"csv:{files}/lengths.csv?longest=any&group=g", lengths_uri(files / "lengths-i32.parquet")):
+        run("sampler", "build", "--store", uri, "--out", tmp_path / uri[:3], env=module)
+    assert (tmp_path / "par").read_bytes() == (tmp_path / "csv").read_bytes()
+
+
+@pytest.mark.plain
+def test_memory_holds_a_batch_however_well_pages_encode_it(files, module):
+    """160 MB of zeros, and 200 MB of bytes, each in a file of some kilobytes and one row group."""
+    if SANITIZED:
+        pytest.skip("a sanitizer has its own idea of memory")
+    for name in ("zeros", "same-bytes"):
+        assert (files / f"{name}.parquet").stat().st_size < 10**5
+        assert peak_kib("loader", "info", f"parquet:{files}/{name}.parquet?longest=any", env=module) < 130_000, name
+
+
 # ---- what is refused ---------------------------------------------------------------------------------
 
 
@@ -110,7 +191,24 @@ def test_columns_are_chosen(files, info):
     ("too-large", "", 'row 1: column "x" is 1e+300; a number that fits 32-bit float'),
     ("nan-label", "", 'row 1: column "label" is nan; a label belongs there'),
     ("words", "", 'row 1: column "x" is "Rome"; a number belongs there; features=A,B,C in the URI names'),
-    ("ragged", "", 'row 1: column "x" is a list of 1 item; a list of 2 belongs there'),
+    ("ragged", "", 'row 1: column "x" is a list of 1 item; a list of 2 belongs there; longest=any in the URI takes rows of'),
+    ("ragged-empty", "", 'row 1: column "x" is a list of 1 item; a list of 0 belongs there; longest=any in the URI takes rows of'),
+    ("ragged-bytes", "", 'row 1: column "x" is 3 bytes; a value of 2 bytes belongs there; longest=any in the URI takes rows of'),
+    ("ragged-beside", "", "a list of 2 belongs there\n"),
+    ("ragged-beside", "longest=any", "longest= is for rows whose features are one column, of lists or bytes; features=NAME"),
+    ("null-feature", "longest=any", "longest= is for rows whose features are one column, of lists or bytes; features=NAME"),
+    ("ragged", "longest=0", 'longest is "0", must be any, or the length of the longest row'),
+    ("ragged", "longest=1", "row 0: the row has 2 features, and longest=1 allows 1; longest=2 or longest=any would take it"),
+    ("null-item", "longest=any", 'row 1: item 1 of column "x" is null; a number belongs there'),
+    ("nan-item", "longest=any", 'row 1: item 1 of column "x" is nan; a number belongs there'),
+    ("null-list", "", "a list of 2 belongs there\n"),
+    ("null-list", "longest=any", 'row 1: column "x" is null; a list belongs there'),
+    ("null-all", "longest=any", 'row 0: column "x" is null; a list belongs there'),
+    ("null-bytes", "", "a value of 2 bytes belongs there\n"),
+    ("null-bytes", "longest=any", 'row 1: column "x" is null; a value of bytes belongs there'),
+    ("nan-bytes", "longest=any&element=f32", 'row 1: column "x" is 8 bytes; a finite number (element 1 is none) belongs there'),
+    ("no-floats", "longest=any&element=f32", 'row 1: column "x" is 5 bytes; a value of 32-bit floats belongs there'),
+    ("looks-float-late", "longest=any", "look like 2 32-bit floats, and may be 8 integers"),
     ("twice", "", "the id 5 is there twice, in the rows 0 and 1"),
     ("negative-id", "", 'row 1: column "id" is -1; an id from 0'),
     ("text-id", "", 'column "id" holds texts; ids must be integers'),
@@ -137,6 +235,18 @@ def test_bad_rows_are_skipped_where_that_is_asked(files, module, sampler):
     pull = ["loader", "pull", "--sampler", server.url, "--store", uri, "--size", 2, "--batches", 1]
     run_fails(*pull, says="is null", env=module)
     assert run(*pull, "--bad-rows", "skip", "--index", 0, env=module).stdout.splitlines()[1:] == ["0,0,1"]
+    for name, left in {"null-item": "0,0,1,2", "null-bytes": "0,0,49,50"}.items():
+        uri = f"parquet:{files}/{name}.parquet?longest=any"
+        pull[5] = uri
+        run_fails(*pull, "--index", 0, says="is null", env=module)
+        assert run(*pull, "--bad-rows", "skip", "--index", 0, env=module).stdout.splitlines()[1:] == [left]
+
+
+def test_a_bad_row_has_no_length(files, module):
+    """[[1, 2], [3, nan, 5]]"""
+    done = run("loader", "info", f"parquet:{files}/nan-item.parquet?longest=any", "--json", env=module, status=2)
+    facts = json.loads(done.stdout)
+    assert (facts["bad_rows"], facts["longest"], facts["features"], facts["elements"]) == (1, 2, 2, 2)
 
 
 # ---- imported, sampled and trained on ----------------------------------------------------------------

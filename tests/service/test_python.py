@@ -13,9 +13,9 @@ import zipfile
 
 import pytest
 
-from conftest import BUILD, PATIENCE_S, SEED, environment, free_port, from_pypi, wait_for
+from conftest import BUILD, LONG, PATIENCE_S, SEED, environment, free_port, from_pypi, wait_for
 from test_http_access import make_certificate, token_file
-from python_package import DEBIAN, SOURCES, package, python_with, run, start  # noqa: F401, a fixture
+from python_package import PYTHON, SOURCES, package, python_with, run, start  # noqa: F401, a fixture
 
 pytestmark = pytest.mark.plain
 
@@ -152,6 +152,91 @@ else:
 """, sampler("--store", store).url, store, kind, labels)
 
 
+def test_one_hot_labels(package, sampler, tmp_path):  # noqa: F811
+    (tmp_path / "t.csv").write_text("label,x\n" + "".join(f"{i * i % 5},{i}\n" for i in range(20)))
+    (tmp_path / "s.csv").write_text("label,x\n" + "".join(f"{'cab'[i % 3]},{i}\n" for i in range(20)))
+    store = f"csv:{tmp_path}/t.csv"
+    run(package, BEGIN + """
+for one_hot, kind in ((True, np.float32), ("float32", np.float32), ("uint8", np.uint8)):
+    for classes in (0, 5, 9):
+        with tombola.Loader(url, store, one_hot=one_hot, num_classes=classes, copy=classes == 9) as loader:
+            ids, labels, x = next(iter(loader))
+            assert loader.num_classes == (classes or 5) and loader.label_dtype == labels.dtype == kind
+            assert (labels == np.eye(loader.num_classes, dtype=kind)[ids * ids % 5]).all()
+with tombola.Loader(url, store.replace("t.csv", "s.csv"), one_hot=True, trust_labels=True) as loader:
+    ids, labels, x = next(iter(loader))
+    assert [loader.classes[code] for code in labels.argmax(1)] == ["cab"[i % 3] for i in ids] and labels.sum() == len(ids)
+for words, says in (({"num_classes": 3}, "one_hot=True"), ({"one_hot": "int8"}, "'uint8'"), ({"one_hot": True, "label_dtype": "int64"}, "one_hot")):
+    try:
+        tombola.Loader(url, store, **words)
+    except tombola.UsageError as error:
+        assert says in str(error), error
+    else:
+        raise AssertionError(words)
+with tombola.Loader(url, store, one_hot=True, num_classes=4) as loader:
+    try:
+        list(loader)
+    except tombola.Error as error:
+        assert "is no code of 4 classes" in str(error), error
+    else:
+        raise AssertionError("4 was a code of 4 classes")
+""", sampler("--store", store).url, store)
+
+
+def test_rows_that_differ_in_length(package, sampler, tmp_path):  # noqa: F811
+    """Padded to the batch's longest row or to the limit, with lengths behind x; buckets; a state in another world."""
+    lengths = [i * 37 % 41 for i in range(200)]
+    (tmp_path / "t.csv").write_text("label\n" + "".join(f"{i % 3}{(',' + str(i + 1)) * n}\n" for i, n in enumerate(lengths)))
+    store = f"csv:{tmp_path}/t.csv?longest=any"
+    run(package, BEGIN + """
+lengths = np.array([i * 37 % 41 for i in range(200)])
+
+def check(ids, labels, x, n, width=None):
+    assert n.dtype == np.int64 and (n == lengths[ids]).all() and x.shape == (len(ids), width or n.max())
+    assert (x == np.where(np.arange(x.shape[1]) < n[:, None], (ids + 1)[:, None], 0)).all()
+    assert (labels == ids % 3).all()
+    return x.size - n.sum()
+
+for words in ({}, {"dtype": "float32", "scale": 1}, {"copy": True}, {"cache": 0, "fetchers": 3}):
+    with tombola.Loader(url, store, batch_size=16, pull="index", **words) as loader:
+        assert loader.varies and loader.features == 40 and loader.feature_names == ()
+        plain = sum(check(*batch) for batch in loader)
+with tombola.Loader(url, store.replace("any", "64"), batch_size=16, pull="index") as loader:
+    assert loader.features == 64 and sum(check(*batch, width=64) for batch in loader) == 200 * 64 - lengths.sum()
+with tombola.Loader(url, store, batch_size=16, one_hot=True, pull="index") as loader:
+    for ids, labels, x, n in loader:
+        check(ids, labels.argmax(1), x, n)
+
+def ids_of(loader, most=10**9):
+    seen = []
+    for number, batch in enumerate(loader, 1):
+        ids_of.zeros += check(*batch)
+        seen.append(batch[0].tolist())
+        if number == most:
+            break
+    return seen
+
+ids_of.zeros = 0
+words = {"batch_size": 16, "bucket_window": 6}
+right = ids_of(tombola.Loader(url, store, pull="index", **words))
+assert sorted(sum(right, [])) == list(range(200)) and ids_of.zeros * 2 < plain, (ids_of.zeros, plain)
+first = tombola.Loader(url, store, pull="index", **words)
+assert ids_of(first, 3) == right[:3]
+state = json.loads(json.dumps(first.state_dict()))
+pairs = [ids_of(tombola.Loader(url, store, rank=rank, world=2, state=state, **words)) for rank in range(2)]
+assert [taken for pair in zip(*pairs) for taken in pair] == right[3:13]
+for more, says in (({"state": state, "bucket_window": 5}, "bucket window of 6"), ({"bucket_window": 5, "pull": "lease"}, "bucket_window"),
+                   ({"mean": 0.5, "dtype": "float32"}, "not normalized"), ({"shape": (5, 8)}, "differ in length"),
+                   ({"resident": 1000}, "do not stay on the device")):
+    try:
+        tombola.Loader(url, store, batch_size=16, **more)
+    except tombola.Error as error:
+        assert says in str(error), error
+    else:
+        raise AssertionError(more)
+""", sampler("--store", store, "--epochs", "0").url, store)
+
+
 def test_weights_and_groups_come_with_a_batch(package, sampler, tmp_path):  # noqa: F811
     """Where they are asked for; else a batch is ids, labels, x."""
     (tmp_path / "t.csv").write_text("w,label,g,x\n" + "".join(f"{i}.25,{i % 2},{'ba'[i % 2]},{i}\n" for i in range(20)))
@@ -175,6 +260,32 @@ for words in ({"weights": True}, {"groups": True}, {"weights": "float16"}):
     else:
         raise AssertionError("it works")
 """, sampler("--store", store, "--epochs", 9).url, store)
+
+
+def test_a_recipe_makes_the_same_of_another_table(package, sampler, tmp_path):  # noqa: F811
+    """What was learnt from one store, for rows of another one; without it they are bad."""
+    (tmp_path / "train.csv").write_text("age,color,y\n" + "20,red,0\n,blue,1\n40,NA,0\n" * 5)
+    (tmp_path / "test.csv").write_text("color,age,y\n" + "mauve,NA,0\nred,7,1\n" * 5)
+    store, other = f"csv:{tmp_path}/train.csv?label=y&missing=mean&onehot=*", f"csv:{tmp_path}/test.csv?label=y"
+    run(package, BEGIN + """
+with tombola.Loader(url, store) as train:
+    assert train.feature_names == ("age", "color=blue", "color=red") and train.dtype == "float32"
+    ids, labels, x = next(iter(train))
+    assert all(x[i].tolist() == ([20, 0, 1], [30, 1, 0], [40, 0, 0])[id % 3] for i, id in enumerate(ids))
+with tombola.Loader(sys.argv[3], sys.argv[4], recipe=train.recipe) as test:
+    assert test.feature_names == train.feature_names and test.recipe == train.recipe
+    for ids, labels, x in test:
+        assert all(x[i].tolist() == ([30, 0, 0], [7, 0, 1])[id % 2] for i, id in enumerate(ids))
+with tombola.Loader(url, store.split("?")[0] + "?label=y&features=age&missing=zero") as plain:
+    assert '"fill":0' in plain.recipe
+for recipe, says in (("{}", "the recipe"), ('{"unseen":"bad","columns":[{"name":"size"}]}', "size")):
+    try:
+        tombola.Loader(url, store.split("?")[0] + "?label=y", recipe=recipe)
+    except tombola.InputError as error:
+        assert says in str(error), error
+    else:
+        raise AssertionError("it works")
+""", sampler("--store", store, "--epochs", 2).url, store, sampler("--store", other, "--epochs", 1).url, other)
 
 
 def test_a_cache_changes_no_batch(program):
@@ -235,7 +346,8 @@ with tombola.Loader(url, store, batch_size=10, slots=8, output="dlpack") as load
 
 
 @pytest.mark.parametrize("ending,trained", [
-    ("break", 5), ("raise KeyError", 4), ("return", 5), ("yield_and_close", 4), ("done", 5), ("with_ok", 5), ("with_error", 4), ("next", 5)])
+    ("break", 5), ("raise KeyError", 4), ("return", 5), ("yield_and_close", 4), ("yield_and_raise", 4),
+    ("close_a_coroutine", 4), ("break_in_a_generator", 5), ("done", 5), ("with_ok", 5), ("with_error", 4), ("next", 5)])
 def test_what_ends_a_loop(program, ending, trained):
     program("""
 ending, trained = os.environ["ENDING"], int(os.environ["TRAINED"])
@@ -260,16 +372,46 @@ def generate():
         if number == 5:
             raise AssertionError("it is not asked for more")
 
+def generate_five():
+    for number, batch in enumerate(loader, 1):
+        yield number
+        if number == 5:
+            break
+    yield "and no more"
+
+async def wait():
+    for number, batch in enumerate(loader, 1):
+        if number == 5:
+            await Never()
+
+class Never:
+    def __await__(self):
+        yield
+
 if ending in ("break", "raise KeyError", "return"):
     try:
         loop()
     except KeyError:
         pass
-elif ending in ("yield_and_close", "done"):
-    for number in generate():
-        if number == 5:
-            if ending == "done":
-                loader.done()
+elif ending in ("yield_and_close", "yield_and_raise", "done"):
+    try:
+        for number in generate():
+            if number == 5:
+                if ending == "done":
+                    loader.done()
+                if ending == "yield_and_raise":
+                    raise KeyError
+                break
+    except KeyError:
+        pass
+elif ending == "close_a_coroutine":
+    waiting = wait()
+    waiting.send(None)
+    waiting.close()
+elif ending == "break_in_a_generator":
+    five = generate_five()
+    for number in five:
+        if number == "and no more":
             break
 elif ending == "next":
     loop = iter(loader)
@@ -295,7 +437,7 @@ loop = batch = None
 if ending != "with_error":
     left = [ids for ids, _, _ in tombola.Loader(url, store, batch_size=100)]
     assert len(np.concatenate(left)) == 2000 - 100 * trained
-""", "--epochs", 1, "--lease", 2, ENDING=ending, TRAINED=str(trained))
+""", "--epochs", 1, "--lease", 600, ENDING=ending, TRAINED=str(trained))
 
 
 @pytest.mark.parametrize("error", [True, False])
@@ -385,6 +527,49 @@ for wrong in ({}, None, {"tombola": 5}, {"tombola": {"name": "x"}}):
         raise AssertionError(wrong)
 assert status(url)["position"] == 0
 """, "--epochs", 2)
+
+
+@pytest.mark.parametrize("options", [(), ("--tail", "span"), ("--tail", "drop")], ids=["keep", "span", "drop"])
+def test_ranks_take_equally_many_steps_in_each_loop(program, options):
+    """Where an epoch is no whole number of rounds, and so the states of all ranks are one at a loop's end."""
+    program("""
+for world in (3, 4, 7):
+    loaders = [tombola.Loader(url, store, batch_size=64, rank=rank, world=world, pad=world == 4) for rank in range(world)]
+    steps, rows = [], []
+    for loop in range(4):
+        taken = [[ids.tolist() for ids, _, _ in loader] for loader in loaders]
+        assert len({len(batches) for batches in taken}) == 1, [len(batches) for batches in taken]
+        states = [loader.state_dict() for loader in loaders]
+        assert all(state == states[0] for state in states), states
+        steps.append(len(taken[0]))
+        rows += [row for batches in zip(*taken) for batch in batches for row in batch]
+    assert steps[3] == 0 and max(steps) <= 32 // world + 1 and min(steps[:3]) >= 31 // world - 1, steps
+    alone = [ids.tolist() for ids, _, _ in tombola.Loader(url, store, batch_size=64, pull="index", epochs=0)]
+    whole = [row for batch in alone[:len(alone) // world * world] for row in batch]
+    assert rows[:len(whole)] == whole and (world == 4 or len(rows) == len(whole))
+""", "--epochs", 3, *options)
+
+
+@pytest.mark.parametrize("world, pad", [(1, False), (2, False), (2, True)])
+def test_parts_take_together_what_their_rank_takes(program, world, pad):
+    """As workers of a DataLoader, of a stream of 31 batches, and from where each of them was stopped."""
+    program(f"""
+world, parts, pad = {world}, 4, {pad}
+options = dict(batch_size=65, pad=pad, epochs=0, world=world)
+for rank in range(world):
+    whole = [ids.tolist() for ids, _, _ in tombola.Loader(url, store, rank=rank, **options)]
+    taken = []
+    for part in range(parts):
+        with tombola.Loader(url, store, rank=rank, part=part, parts=parts, **options) as loader:
+            steps = iter(loader)
+            mine = [next(steps)[0].tolist() for _ in range(2)]
+            loader.done()
+            state = loader.state_dict()
+        mine += [ids.tolist() for ids, _, _ in tombola.Loader(url, store, rank=rank, part=part, parts=parts, state=state, **options)]
+        taken.append(mine)
+    assert [batch for at in range(len(taken[0])) for mine in taken for batch in mine[at:at + 1]] == whole
+    assert len(whole) == (31 if world == 1 else 16 if pad else 15)
+""", "--epochs", 1)
 
 
 # ---- who asks -----------------------------------------------------------------------------------------------
@@ -558,7 +743,7 @@ assert len(list(loop)) == 18, "the child took one"
 """)
 
 
-def test_serve_ends_with_its_process(package, demo):  # noqa: F811
+def test_serve_ends_with_its_process(package, demo, tmp_path):  # noqa: F811
     script = """
 import tombola, sys, time
 server = tombola.serve(sys.argv[1], label=0, header="no", seed=1, design="srs")
@@ -577,15 +762,20 @@ time.sleep(1000)
         one.kill()
         one.communicate()
     wait_for(lambda: not any(listens in line for line in open("/proc/net/tcp", encoding="ascii")), "the sampler goes on")
+    headless = tmp_path / "headless.csv"
+    headless.write_text("1,2\n3,4\n")
     out = run(package, """
 import tombola, sys
 try:
     tombola.serve("/nowhere.csv")
 except tombola.SamplerError as error:
     print(error)
-with tombola.serve("range:100", seed=1) as server:
+with tombola.serve("range:100", seed=1, replacement=False, epochs=None) as server:
     print(server)
-""")
+for label, header, rows in ((0, False, 2), ("1", True, 1)):
+    with tombola.serve(sys.argv[1], label=label, header=header) as server, tombola.Loader(server) as loader:
+        assert loader.rows == rows
+""", headless)
     assert "cannot open /nowhere.csv" in out and "<tombola.Server of range:100 at http://127.0.0.1:" in out
 
 
@@ -601,7 +791,16 @@ with tombola.serve("range:100", seed=1) as server:
     ("url, store, std=0", "UsageError", "deviation 0 is 0"),
     ("url, store, dtype='float16'", "UsageError", "float32"),
     ("url, store, epochs=-1", "UsageError", "epochs is -1"),
-    ("url, store, batch_size=-1", "ValueError", "batch_size"),
+    ("url, store, batch_size=-1", "ValueError", "batch_size is -1; an integer, 1 or more,"),
+    ("url, store, batch_size=0", "UsageError", "batch_size is 0; an integer, 1 or more,"),
+    ("url, store, batch_size='10'", "UsageError", "batch_size is '10'"),
+    ("url, store, slots=2.5", "UsageError", "slots is 2.5; an integer, 0 or more,"),
+    ("url, store, world=0", "UsageError", "world is 0"),
+    ("url, store, cache='none'", "UsageError", "cache is 'none'; 'auto', or an integer"),
+    ("url, store, dtype='float32', scale=0", "UsageError", "scale is 0; a finite number other than 0"),
+    ("url, store, patience=float('nan')", "UsageError", "patience is nan; a finite number above 0"),
+    ("url, store, shape=('28', 28)", "UsageError", "shape is '28'"),
+    ("None, store", "UsageError", "sampler is None; a URL, or what tombola.serve() returned"),
     ("url, store, rank=2, world=2", "UsageError", "rank 2 of 2"),
     ("url, store, worker='a b'", "UsageError", "[A-Za-z0-9._:-]"),
     ("url", "UsageError", "store is not given"),
@@ -618,6 +817,45 @@ except {kind if kind == 'ValueError' or '.' in kind else 'tombola.' + kind} as e
 else:
     raise AssertionError("it works")
 """)
+
+
+def test_a_loader_that_is_closed_says_so(program):
+    program("""
+loader = tombola.Loader(url, store)
+loader.close()
+loader.close()
+loader.interrupt()
+for call in (lambda: next(iter(loader)), loader.stats, loader.state_dict):
+    try:
+        call()
+    except tombola.UsageError as error:
+        assert "closed" in str(error)
+    else:
+        raise AssertionError("it works")
+""")
+
+
+def test_a_process_of_multiprocessing_gives_its_leases_back(program):
+    """It ends without atexit: what it trained is acked, what it fetched ahead is lent to others at once."""
+    program("""
+import multiprocessing
+
+def child(fails):
+    loop = iter(tombola.Loader(url, store, batch_size=50))
+    for _ in range(3):
+        next(loop)
+    multiprocessing.current_process().loop = loop  # it lasts as long as the process
+    if fails:
+        raise KeyError
+
+for fails, right in ((False, 3), (True, 5)):
+    one = multiprocessing.get_context("fork").Process(target=child, args=(fails,))
+    one.start()
+    one.join()
+    now = status(url)
+    assert (now["leased"], now["acked"]) == (0, right), now
+assert sum(len(ids) for ids, _, _ in tombola.Loader(url, store, batch_size=50)) == 2000 - 5 * 50
+""", "--epochs", 1, "--lease", 600)
 
 
 def test_nothing_grows(program):
@@ -656,7 +894,7 @@ def wheel(package, tmp_path_factory):  # noqa: F811
     """As pip makes it of the tree."""
     folder = tmp_path_factory.mktemp("wheel")
     env = environment({"TOMBOLA_BUILD": os.fspath(BUILD)})
-    subprocess.run([DEBIAN, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder, SOURCES], check=True,
+    subprocess.run([PYTHON, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder, SOURCES], check=True,
                    env=env, capture_output=True, timeout=PATIENCE_S)
     for name in os.listdir(SOURCES):
         if name == "build" or name.endswith(".egg-info"):
@@ -667,7 +905,7 @@ def wheel(package, tmp_path_factory):  # noqa: F811
 def check_wheel(wheel, demo, folder):
     """It works in an environment of its own, without the tree."""
     venv = folder / "venv"
-    subprocess.run([DEBIAN, "-m", "venv", "--system-site-packages", venv], check=True, timeout=PATIENCE_S)
+    subprocess.run([PYTHON, "-m", "venv", "--system-site-packages", venv], check=True, timeout=PATIENCE_S)
     subprocess.run([venv / "bin" / "pip", "install", "--no-index", "--no-deps", wheel], check=True, capture_output=True, timeout=PATIENCE_S)
     script = """
 import tombola, sys
@@ -712,7 +950,7 @@ def test_the_examples_of_the_readme(package, demo, tmp_path):  # noqa: F811
     header = "species," + ",".join(f"p{i}" for i in range(784)) + "\n"
     (tmp_path / "train.csv").write_text(header + (demo / "mnist_train.csv").read_text())
     for block in plain:
-        done = subprocess.run([DEBIAN, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        done = subprocess.run([PYTHON, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
                               env=environment({"PYTHONPATH": os.fspath(package)}))
         assert done.returncode == 0, f"{block}\n{done.stderr}"
 
@@ -752,6 +990,69 @@ assert sorted(seen) == sorted(2 * list(range(2000)))
 """, sampler("--store", demo_database, "--epochs", 2).url, demo_database, workers, pull, python=python_with("torch"))
 
 
+@pytest.mark.parametrize("pull, stay", [("lease", False), ("lease", True), ("index", True)])
+def test_a_loop_of_a_data_loader_is_an_epoch(package, sampler, demo_database, pull, stay):  # noqa: F811
+    """What workers that do not stay had fetched ahead comes in the next loop, not when its lease is over."""
+    run(package, TORCH + """
+dataset = tombola.torch.Dataset(url, store, batch_size=49, pull=sys.argv[3])  # 41 batches an epoch, 123 in all
+loader = DataLoader(dataset, batch_size=None, num_workers=4, persistent_workers=sys.argv[4] == "True")
+for epoch in range(3):
+    seen = [row for ids, labels, x in loader for row in ids.tolist()]
+    assert sorted(seen) == list(range(2000)), (epoch, len(seen))
+""", sampler("--store", demo_database, "--epochs", 3, "--lease", 600).url, demo_database, pull, stay, python=python_with("torch"))
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("pull", ["index", "draw"])
+def test_a_second_loop_of_a_data_loader_with_new_workers_is_refused(package, sampler, demo_database, pull, start):  # noqa: F811
+    """It would be the first one again, or lack rows; a state is another beginning, and so is another Dataset."""
+    run(package, TORCH + """
+pull, start = sys.argv[3:]
+
+def loader_of(dataset):
+    return DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=start)
+
+def rows_of(loader):
+    return sorted(row for ids, labels, x in loader for row in ids.tolist())
+
+if __name__ == "__main__":
+    dataset = tombola.torch.Dataset(url, store, batch_size=50, pull=pull)
+    loader = loader_of(dataset)
+    for step, batch in enumerate(loader):
+        if step == 3:
+            break  # a loop none the less
+    for again in (loader, loader_of(dataset)):
+        try:
+            next(iter(again))
+        except tombola.UsageError as error:
+            assert "persistent_workers=True" in str(error) and "next epoch" in str(error), error
+        else:
+            raise AssertionError("a second loop")
+    if pull == "index":
+        assert rows_of(loader_of(tombola.torch.Dataset(url, store, batch_size=50, pull=pull))) == list(range(2000))
+        begun = tombola.Loader(url, store, batch_size=50, pull=pull)
+        first = set(next(iter(begun))[0].tolist())
+        state = begun.state_dict()
+        for _ in range(2):
+            dataset.load_state_dict(state)
+            assert rows_of(loader_of(dataset)) == sorted(set(range(2000)) - first)
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, pull, start, python=python_with("torch"))
+
+
+def test_ranks_of_torch_that_were_given_a_dataset_have_loops_of_their_own(package, sampler, demo_database):  # noqa: F811
+    run(package, TORCH + """
+import torch.multiprocessing
+
+def train(rank, dataset):
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="spawn")
+    assert sorted(row for ids, labels, x in loader for row in ids.tolist()) == list(range(2000))
+
+if __name__ == "__main__":
+    dataset = tombola.torch.Dataset(url, store, batch_size=50, pull="index")
+    torch.multiprocessing.start_processes(train, (dataset,), nprocs=2, start_method="fork")
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, python=python_with("torch"))
+
+
 def test_the_examples_with_torch(package, demo, tmp_path):  # noqa: F811
     python = python_with("torch")
     blocks = [block for block in re.findall(r"```python\n(.*?)```", (SOURCES / "README.md").read_text(), re.S) if "torch" in block]
@@ -763,3 +1064,46 @@ def test_the_examples_with_torch(package, demo, tmp_path):  # noqa: F811
         done = subprocess.run([python, f"example{at}.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
                               env=environment({"PYTHONPATH": os.fspath(package), "MASTER_PORT": str(free_port())}))
         assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+# ---- JAX ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def jax():
+    """A Python that has JAX, which takes longer to install than all tests of this file."""
+    return from_pypi("jax") / "bin" / "python" if LONG else python_with("jax")
+
+
+def test_jax_arrays(package, sampler, demo_database, jax):  # noqa: F811
+    """They stay what they are while later batches come."""
+    run(package, """
+import sys, jax, numpy, tombola
+loader = tombola.Loader(*sys.argv[1:], output="jax", dtype="float32", shape=(28, 28, 1))
+total = jax.jit(lambda x: x.sum(axis=(1, 2, 3)))
+for epoch in range(2):
+    kept = []
+    for ids, labels, x in loader:
+        assert all(isinstance(each, jax.Array) for each in (ids, labels, x)) and x.shape == (100, 28, 28, 1)
+        kept.append((ids, x, numpy.array(total(x))))
+    assert sorted(numpy.concatenate([ids for ids, _, _ in kept])) == list(range(2000))
+    assert all((numpy.array(total(x)) == then).all() for _, x, then in kept)
+""", sampler("--store", demo_database).url, demo_database, python=jax)
+
+
+LARGE = """
+import sys, jax, tombola
+jax.config.update("jax_enable_x64", sys.argv.pop(1) == "64")
+for ids, labels, x in tombola.Loader(*sys.argv[1:], output="jax"):
+    print(*map(int, ids), *map(int, labels))
+"""
+
+
+@pytest.mark.parametrize("large", ["5000000000,1", "5,7000000000"])
+def test_jax_and_what_takes_more_than_32_bits(package, sampler, tmp_path, jax, large):  # noqa: F811
+    (tmp_path / "rows.csv").write_text(f"id,label,x\n{large},3\n")
+    store = f"csv:{tmp_path}/rows.csv?id=id&label=label"
+    url = sampler("--store", store).url
+    with pytest.raises(AssertionError, match=r"UsageError: .000000000 does not fit the 32 bits .*jax_enable_x64"):
+        run(package, LARGE, "32", url, store, python=jax)
+    assert run(package, LARGE, "64", url, store, python=jax).split() == large.split(",")

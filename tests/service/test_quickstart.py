@@ -10,7 +10,8 @@ import uuid
 
 import pytest
 
-from conftest import BUILD, PATIENCE_S, ROOT, environment
+from conftest import BUILD, PATIENCE_S, ROOT, environment, wait_for
+from marked import marked, new_mark
 
 QUICKSTART = ROOT / "deploy" / "quickstart"
 ROWS, STEPS = 2000, 300
@@ -22,14 +23,13 @@ class Started:
     """A quickstart as a terminal starts it: leader of a process group of its own."""
 
     def __init__(self, *arguments, folder):
-        self.mark = f"QUICKSTART_TEST={uuid.uuid4().hex}"
+        self.mark = new_mark()
         self.log = folder / f"quickstart-{uuid.uuid4().hex}.log"
-        key, value = self.mark.split("=")
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [str(QUICKSTART), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=default_signals,
-                env=environment({"TOMBOLA_BUILD": str(BUILD), key: value}))
+                env=environment({"TOMBOLA_BUILD": str(BUILD), **self.mark}))
 
     @property
     def output(self):
@@ -48,18 +48,10 @@ class Started:
         return status
 
     def left_running(self):
-        """Every process that inherited our mark, whatever session or parent it has now."""
-        found = []
-        for entry in os.listdir("/proc"):
-            try:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    marked = self.mark.encode() in file.read().split(b"\0")
-                if marked:
-                    with open(f"/proc/{entry}/cmdline", "rb") as file:
-                        found.append(file.read().replace(b"\0", b" ").decode())
-            except (OSError, NotADirectoryError):
-                continue
-        return found
+        return list(self.processes().values())
+
+    def processes(self):
+        return marked(self.mark)
 
     def end(self):
         if self.process.poll() is None:
@@ -143,7 +135,7 @@ def test_a_second_one_in_the_same_folder_is_refused(quickstart):
     first.wait_for("worker-0.log")
     assert "another quickstart" in done(quickstart("--rows", ROWS), status=1)
     os.killpg(first.process.pid, signal.SIGINT)
-    done(first, status=-signal.SIGINT)
+    done(first, status=128 + signal.SIGINT)
 
 
 # ---- the whole way --------------------------------------------------------------------------------
@@ -176,6 +168,17 @@ def test_from_data_to_checkpoint_and_again(quickstart):
 
     further = done(quickstart("--rows", ROWS, "--steps", STEPS + 50))
     assert str(STEPS + 50) in checkpoint_of(further)
+
+
+def test_a_folder_with_a_line_break_in_its_name(quickstart, tmp_path):
+    """And with what a URI would take apart. What was left half-made there is removed, and not what the first line names."""
+    other, work = tmp_path / "a", tmp_path / "a\nb?c=%41"
+    half = work / "demo" / "data.new"
+    half.mkdir(parents=True)
+    other.mkdir()
+    (work / "half-made").write_text(f"{half}\n")
+    small(quickstart, "--work", work)
+    assert other.exists() and not half.exists()
 
 
 def test_fresh_forgets_the_model_and_the_position(quickstart):
@@ -260,7 +263,7 @@ def test_stopped(quickstart, tmp_path, after, delay, number):
         os.killpg(started.process.pid, number)
     else:
         started.process.send_signal(number)
-    done(started, status=-number)
+    done(started, status=128 + number)
     nothing_half_made(tmp_path / "work")
 
 
@@ -268,22 +271,31 @@ def test_stopped_training_goes_on(quickstart):
     started = quickstart("--rows", ROWS, "--steps", 10**9)
     started.wait_for("step ")
     os.killpg(started.process.pid, signal.SIGINT)
-    done(started, status=-signal.SIGINT)
+    done(started, status=128 + signal.SIGINT)
     output = small(quickstart)
     assert "demo data is there" in output
     assert checkpoint_of(output)
 
 
+@pytest.mark.parametrize("words, name", [(" serve ", "the sampler"), ("--job_name ps ", "ps")])
+def test_who_is_waited_for_and_killed_ends_the_training(quickstart, tmp_path, words, name):
+    """At once, not when the others lose their patience."""
+    started = quickstart("--rows", ROWS, "--steps", 10**9)
+    log = tmp_path / "work/demo/worker-1.log"
+    wait_for(lambda: log.exists() and "Training begins" in log.read_text(), "it never trains")
+    victim, = (pid for pid, said in started.processes().items() if words in said)
+    os.kill(victim, signal.SIGKILL)
+    output = done(started, status=1)
+    assert f"training failed: {name} ended with exit status 137" in output and "Killed" not in output
+
+
 def test_a_closed_pipe_ends_everything(quickstart, tmp_path):
-    key, value = "QUICKSTART_TEST", uuid.uuid4().hex
-    started = Started("--help", folder=tmp_path)
-    done(started)
-    started.mark = f"{key}={value}"
+    mark = new_mark()
     subprocess.run(
         f"'{QUICKSTART}' --no-install --work '{tmp_path}/work' --rows {ROWS} --steps {STEPS} | head -n 1",
         shell=True, check=True, timeout=PATIENCE_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env=environment({"TOMBOLA_BUILD": str(BUILD), key: value}))
-    assert started.left_running() == []
+        env=environment({"TOMBOLA_BUILD": str(BUILD), **mark}))
+    assert not marked(mark)
 
 
 def test_kill_9_leaves_no_server(quickstart):

@@ -113,7 +113,9 @@ def test_a_failing_distcheck_leaves_no_tag(project):
 def test_a_check_releases_nothing(project):
     project.release("--check")
     assert project.git("tag") == ""
-    assert "--help" in project.release("--fast", status=2).stderr
+    for words in (["--fast"], [""], ["--check", "--fast"]):
+        assert "--help" in project.release(*words, status=2).stderr
+    assert project.git("tag") == ""
 
 
 def test_the_version_is_configures():

@@ -75,6 +75,16 @@ def test_texts_weights_and_groups_are_kept(tmp_path):
         assert part in text
 
 
+@pytest.mark.parametrize("ids", [[2**63 - 1], [2**63 - 3, 2**63 - 2, 2**63 - 1]])
+def test_ids_that_follow_each_other_may_end_with_the_largest(tmp_path, sampler, ids):
+    store = write(tmp_path / "list.csv", "id,label\n" + "".join(f"{one},0\n" for one in ids))
+    assert build(f"csv:{store}", tmp_path / "frame")["ids"] == {"smallest": ids[0], "largest": ids[-1], "consecutive": True}
+    for words in (("--store", f"csv:{store}"), ("--frame", tmp_path / "frame")):
+        server = sampler(*words)
+        assert sorted(server.batch("size=3")["ids"]) == ids
+        assert server.get(f"/where?id={ids[-1]}").json["id"] == ids[-1]
+
+
 def test_a_billion_units_cost_nothing(tmp_path):
     frame = build("range:1000000000?labels=10", tmp_path / "billion")
     assert frame["units"] == 10**9 and frame["bytes"] < 10000
@@ -151,6 +161,7 @@ def test_only_ordinary_files_are_replaced(tmp_path):
     for path in (tmp_path / "pipe", tmp_path, "/dev/null"):
         run_fails("sampler", "build", "--store", "range:5", "--out", path, says="no ordinary file")
     run_fails("sampler", "build", "--store", "range:5", "--out", tmp_path / "no" / "folder", says="folder")
+    run_fails("sampler", "build", "--store", "range:5", "--out", "-", cwd=tmp_path, says=['--out is "-"', "standard output"])
     assert os.listdir(tmp_path) == ["pipe"]
 
 

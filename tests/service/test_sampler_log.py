@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import time
+from collections import Counter
 
 import pytest
 
@@ -118,30 +119,38 @@ def test_draws_leave_no_line(sampler):
     assert len(entries(server)) == before
 
 
+def minutes_since(began):
+    """How many minutes of the log there may have been: lines are counted anew in each."""
+    return 1 + int((time.monotonic() - began) / 60)
+
+
 def test_leases_cannot_fill_the_log(sampler):
-    server = sampler(*STORE, *JSON, "--lease", 0.001)
+    server, began = sampler(*STORE, *JSON, "--lease", 0.001), time.monotonic()
     for seq in range(1200):
         server.batch(f"size=1&worker=w&seq={seq}")
-    assert 500 < len([entry for entry in entries(server) if entry["msg"] in ("lease expired", "batch redelivered")]) <= 600
+    lines = len([entry for entry in entries(server) if entry["msg"] in ("lease expired", "batch redelivered")])
+    assert 500 < lines <= 600 * minutes_since(began)
 
 
 def test_releases_cannot_fill_the_log_and_hide_no_change(sampler):
-    server = sampler(*STORE, *JSON)
+    server, began = sampler(*STORE, *JSON), time.monotonic()
     for seq in range(310):
         server.batch(f"size=1&worker=w&seq={seq}")
         assert post(server, "/release", worker="w")["released"] == 1
-    assert len(entries(server, "leases released")) == 300
+    lines = len(entries(server, "leases released"))
+    assert lines == 300 or 300 < lines and minutes_since(began) > 1
     post(server, "/streams/default/pause")
     assert len(entries(server, "stream paused")) == 1
 
 
 def test_refusals_are_told_and_bounded(sampler, tmp_path):
-    server = sampler(*STORE, *JSON, "--token-file", token_file(tmp_path / "tokens.json"))
+    server, began = sampler(*STORE, *JSON, "--token-file", token_file(tmp_path / "tokens.json")), time.monotonic()
     for number in range(300):
         assert ask(server, f"guess-{number}", "GET", "/batch").status == 401
         assert ask(server, "reader", "POST", "/streams/default/pause").status == 403
     refused = entries(server, "request refused")
-    assert sorted(entry["status"] for entry in refused) == [401, 403]
+    written = Counter(entry["status"] for entry in refused)
+    assert set(written) == {401, 403} and max(written.values()) <= minutes_since(began)
     for entry in refused:
         assert entry["level"] == "warning" and entry["peer"].startswith("127.0.0.1:") and entry["reason"]
         assert "guess" not in json.dumps(entry) and "secret" not in json.dumps(entry)
@@ -149,8 +158,9 @@ def test_refusals_are_told_and_bounded(sampler, tmp_path):
     assert by_status[401]["path"] == "/batch" and "token" not in by_status[401]
     assert by_status[403]["path"] == "/streams/*/pause" and by_status[403]["token"] == "reader"
     server.stop()
-    sums = {entry["status"]: entry["count"] for entry in entries(server, "more requests were refused")}
-    assert sums == {401: 299, 403: 299}
+    for entry in entries(server, "more requests were refused"):
+        written[entry["status"]] += entry["count"]
+    assert written == {401: 300, 403: 300}
 
 
 @pytest.mark.threads

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from conftest import wait_for
 from sampler_cases import LONG_LEASE_S, Caller
 
 pytestmark = pytest.mark.threads
@@ -118,6 +119,7 @@ def test_streams_made_and_deleted_while_others_draw_from_them(sampler, tmp_path)
         assert made.status == 201, made.text
         generations.append(made.json["generation"])
         time.sleep(0.01)
+        wait_for(lambda: seen, "nobody draws")
         assert server.request("DELETE", "/streams/s").status == 204
     over.set()
     for thread in pullers:

@@ -46,6 +46,13 @@ def test_the_unit_with_tokens_is_as_right(unit):
     assert (done.returncode, "tombola" in done.stderr) == (0, False), done.stderr
 
 
+def test_it_is_started_again_until_its_disk_works(unit):
+    """A sampler whose state cannot be written ends at once; systemd gives up after five starts in ten seconds, unless told otherwise."""
+    text = unit.read_text()
+    assert "\nRestart=on-failure\n" in text and "StartLimitIntervalSec=0\n" in text.partition("\n[Service]\n")[0]
+    assert re.search(r"^RestartSec=[1-9]", text, re.MULTILINE), "a restart every 100 ms fills the log"
+
+
 def test_an_intruder_would_find_little_to_do(unit):
     done = run("systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit)
     assert done.returncode == 0, done.stdout

@@ -217,8 +217,8 @@ def straight(served, store, tmp_path):
 
 
 def interrupt(start, served, store, logdir, number, **more):
-    """Starts a training, sends the signal once some steps are done, and returns the program."""
-    trainer = start("trainer", *options(served, store, logdir, train_steps=STEPS, **more))
+    """Starts a training without an end, sends the signal once some steps are done, and returns the program."""
+    trainer = start("trainer", *options(served, store, logdir, train_steps=10**9, **more))
     trainer.wait_for_line("training step")
     trainer.terminate(number)
     return trainer
@@ -226,17 +226,19 @@ def interrupt(start, served, store, logdir, number, **more):
 
 @pytest.mark.threads
 @pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_saves_and_training_goes_on_bit_for_bit(start, served, store, straight, tmp_path, number, status):
+def test_a_signal_saves_and_training_goes_on_bit_for_bit(start, served, store, tmp_path, number, status):
     logdir = tmp_path / "run"
     for _ in range(2):
         trainer = interrupt(start, served, store, logdir, number)
         assert trainer.wait() == status
         assert "start again with the same --logdir" in trainer.stderr
-    assert 0 < checkpoints(logdir)[-1] < STEPS
+    steps = checkpoints(logdir)[-1]
+    assert steps > 0
     before = newest(logdir).name
-    done = train(served, store, logdir, train_steps=STEPS)
+    done = train(served, store, logdir, train_steps=steps + 100)
     assert f"going on from {logdir}/{before}" in done.stderr
-    assert newest(logdir).read_bytes() == straight
+    train(served, store, tmp_path / "straight", train_steps=steps + 100)
+    assert newest(logdir).read_bytes() == newest(tmp_path / "straight").read_bytes()
 
 
 def test_after_kill_9_training_goes_on_bit_for_bit(start, served, store, straight, tmp_path):
@@ -262,6 +264,9 @@ def test_five_checkpoints_are_kept(start, served, store, tmp_path):
     trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=10**9, save_secs=0.001, print_every=0))
     wait_for(lambda: trainer.stderr.count(" saved ") > 6, "it does not save")
     trainer.stop()
+    steps = checkpoints(tmp_path / "run")
+    assert 5 <= len(steps) <= 6
+    train(served, store, tmp_path / "run", train_steps=steps[-1])  # what a slow disk kept it from removing goes now
     steps = checkpoints(tmp_path / "run")
     assert len(steps) == 5
     listed = re.findall(r'^all_model_checkpoint_paths: "model\.ckpt-(\d+)', (tmp_path / "run" / "checkpoint").read_text(), re.M)
@@ -343,6 +348,17 @@ def test_a_second_trainer_is_refused(start, served, store, tmp_path):
     first.stop()
 
 
+TAKEN = "process 7 on another\nmark 0123456789abcdef\n"  # trainer.lock, by whoever got the lock that a machine had lost
+
+
+def test_a_trainer_ends_whose_logdir_was_taken_over(start, served, store, tmp_path):
+    first = start("trainer", *options(served, store, tmp_path / "run", train_steps=10**9, save_secs=0.1, print_every=0))
+    first.wait_for_log("saved .*ckpt-[1-9]")
+    (tmp_path / "run" / "trainer.lock").write_text(TAKEN)
+    assert first.wait() == 2
+    assert "was taken over by another trainer (process 7 on another)" in first.stderr
+
+
 def test_lines_reach_a_pipe_while_training_waits(start, sampler, store, tmp_path):
     served = sampler("--store", store, "--seed", 7)
     trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=10**9, print_every=1000, patience=600))
@@ -374,11 +390,11 @@ def test_a_sampler_that_never_comes_ends_the_training(store, tmp_path):
 
 @pytest.mark.threads
 def test_a_sampler_that_dies_and_comes_back_changes_nothing(sampler, start, store, straight, tmp_path):
-    served = sampler("--store", store, "--seed", 7)
+    served = sampler("--store", store, "--seed", 7, listen=f"127.0.0.1:{free_port()}")
     trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=STEPS))
     trainer.wait_for_line("training step")
     served.kill()
-    time.sleep(0.3)
+    wait_for(lambda: "trying again" in trainer.stderr or trainer.process.poll() is not None, "it does not miss the sampler")
     sampler("--store", store, "--seed", 7, listen=f"127.0.0.1:{served.port}")
     assert trainer.wait() == 0
     assert newest(tmp_path / "run").read_bytes() == straight
@@ -401,7 +417,7 @@ def test_a_sampler_that_stays_away_leaves_a_checkpoint(sampler, start, store, st
 
 
 def test_a_sampler_that_comes_back_with_another_seed_is_noticed(sampler, start, store, tmp_path):
-    served = sampler("--store", store, "--seed", 7)
+    served = sampler("--store", store, "--seed", 7, listen=f"127.0.0.1:{free_port()}")
     trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=10**9, save_secs=0.5))
     trainer.wait_for_line("training step")
     served.kill()
@@ -414,7 +430,7 @@ def test_a_sampler_that_comes_back_with_another_seed_is_noticed(sampler, start, 
 def test_a_sampler_that_comes_back_with_another_rate_is_noticed(sampler, start, store, tmp_path):
     """Which only the order's name tells: frame, design and seed are the same."""
     words = ["--store", store, "--seed", 7, "--design", "bernoulli", "--rate"]
-    served = sampler(*words, 0.5)
+    served = sampler(*words, 0.5, listen=f"127.0.0.1:{free_port()}")
     trainer = start("trainer", *options(served, store, tmp_path / "run", train_steps=10**9, save_secs=0.5))
     trainer.wait_for_line("training step")
     served.kill()
@@ -429,7 +445,7 @@ def test_another_seed_is_noticed_long_before_the_next_save(sampler, start, demo,
     lines = (demo / "mnist_train.csv").read_text().splitlines() * 10
     (tmp_path / "many.csv").write_text("\n".join(lines) + "\n")
     uri = csv_uri(tmp_path / "many.csv")
-    served = sampler("--store", uri, "--seed", 7)
+    served = sampler("--store", uri, "--seed", 7, listen=f"127.0.0.1:{free_port()}")
     logdir = tmp_path / "run"
     # Tests make it so slow that the feed, which sees it too, asks for no batch in the first seconds.
     trainer = start("trainer", *options(served, uri, logdir, train_steps=10**9, save_secs=0, batch_size=5, hidden_units=1000,
@@ -541,8 +557,8 @@ def small_disk(tmp_path):
 
 
 def fill(path):
-    """Makes a file of all the room that is left."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT)
+    """Makes a file of all the room that is left, or a longer one."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         with pytest.raises(OSError, match="No space"):
             while True:
@@ -570,8 +586,13 @@ def test_training_goes_on_while_a_save_fails_and_is_tried_again(small_disk, star
     logdir = small_disk / "run"
     trainer = start("trainer", *options(served, store, logdir, train_steps=10**9, save_secs=0.2, print_every=1000))
     trainer.wait_for_log("saved")
-    fill(small_disk / "filler")
-    trainer.wait_for_log("No space left on device; it is tried again")
+
+    def is_refused():
+        """A checkpoint that was being saved, behind which the oldest goes, leaves room for the next."""
+        fill(small_disk / "filler")
+        return "No space left on device; it is tried again" in trainer.stderr
+
+    wait_for(is_refused, "the disk is never full")
     saved = checkpoints(logdir)[-1]
     (small_disk / "filler").unlink()
     trainer.wait_for_log(r"(?s)it is tried again.*saved ")

@@ -128,6 +128,15 @@ def test_a_regression_that_learns_nothing_says_so(sampler, tmp_path):
     assert "always answering the targets' mean would have" in done.stderr and "--normalize" in done.stderr
 
 
+@pytest.mark.parametrize("labels, says", [(["9223372036854775807", "5"], "integers above 2^53 or with zeros in front, such as '9223372036854775807'"),
+                                          (["12", "twelve"], "holds texts such as 'twelve'")])
+def test_a_regression_says_what_it_takes_for_a_text(sampler, tmp_path, labels, says):
+    path = tmp_path / "texts.csv"
+    path.write_text("label,a\n" + "".join(f"{labels[i % 2]},{i}\n" for i in range(20)))
+    words = options(sampler("--store", f"csv:{path}"), f"csv:{path}", tmp_path / "run", **REGRESSION)
+    run_fails("trainer", *words, says=[says, "a regression (linear) needs numbers"])
+
+
 # ---- what a terminal shows --------------------------------------------------------------------------
 
 
@@ -213,6 +222,19 @@ def test_predictions_name_their_classes(sampler, tmp_path):
     done = run("trainer", "predict", "--store", uri, "--logdir", tmp_path / "run")
     header = next(csv.reader(io.StringIO(done.stdout)))
     assert header == ["id", "label", "predicted", "p_setosa", "p_versicolor", "p_virginica, wild"]
+
+
+def test_integers_beyond_doubles_are_classes(sampler, tmp_path):
+    labels = (2**63 - 1, 2**53, 2**53 + 1)  # the last two are one double
+    rows = [f"{i},{i % 3 * 100},{labels[i % 3]}\n" for i in range(60)]
+    (tmp_path / "users.csv").write_text("".join(["id,x,label\n", *rows]))
+    store = f"csv:{tmp_path}/users.csv"
+    train(sampler("--store", store, "--seed", 1), store, tmp_path / "run", **{**CLASSIFIER, "train_steps": 5})
+    done = run("trainer", "predict", "--store", store, "--logdir", tmp_path / "run")
+    header, *lines = csv.reader(io.StringIO(done.stdout))
+    assert header == ["id", "label", "predicted", *(f"p_{label}" for label in sorted(labels))]
+    assert [(int(line[0]), int(line[1])) for line in lines] == [(i, labels[i % 3]) for i in range(60)]
+    assert {int(line[2]) for line in lines} <= set(labels)
 
 
 # ---- parameters from elsewhere ----------------------------------------------------------------------

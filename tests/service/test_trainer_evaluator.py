@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from cluster_cases import Cluster, free_ports
-from conftest import PATIENCE_S, run, run_fails, wait_for
+from cluster_cases import Cluster
+from conftest import PATIENCE_S, free_port, run, run_fails, wait_for
 from test_events import read_events
 from test_trainer import checkpoints, newest, options, read_checkpoint, served, store, test_store, train  # noqa: F401, fixtures
 
@@ -70,8 +70,7 @@ def test_an_evaluator_that_waits_for_steps_nobody_makes_says_so(start, served, s
 @pytest.mark.parametrize("listed", [True, False])
 def test_the_evaluator_of_a_tf_config(start, served, store, test_store, tmp_path, listed):  # noqa: F811
     """TFJob lists it in `cluster`, RunConfig does not; every other process sees the same list."""
-    ports = free_ports(4)
-    cluster = {job: [f"localhost:{port}"] for job, port in zip(("chief", "ps", "worker", "evaluator"), ports)}
+    cluster = {job: [f"localhost:{free_port()}"] for job in ("chief", "ps", "worker", "evaluator")}
     if not listed:
         del cluster["evaluator"]
     words = options(served, store, tmp_path / "run", test_store=test_store, train_steps=STEPS, save_secs=0.2, print_every=0)
@@ -165,6 +164,28 @@ def test_an_evaluator_ends_a_training_that_gets_no_better(start, served, store, 
     assert lines[-1]["step"] == step < 10**9 and position["ended"]
     assert position["next_index"] == step * (2 if chosen.get("sync") else 1) and "holes" not in position
     assert best_of(tmp_path / "run").exists()
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("servers", [0, 2])
+def test_what_was_stopped_early_is_not_trained_on_by_who_starts_again(start, served, store, test_store, tmp_path, servers):  # noqa: F811
+    """As a platform does that restarts all, or one alone."""
+    logdir = tmp_path / "run"
+    cluster = Cluster(start, served, store, logdir, servers=servers, workers=2, train_steps=10**9, test_store=test_store, save_secs=0.1,
+                      test_every=0, learning_rate=0.3, early_stopping=2)
+    watching = cluster.task("evaluator", 0)
+    cluster.start_all()
+    scored(watching)
+    cluster.wait()
+    before = newest(logdir).read_bytes()
+    late = cluster.start_worker(1, patience=0)
+    assert late.wait() == 0, late.stderr
+    assert "the training is over" in late.stderr
+    for one in range(servers):
+        alone = cluster.start_server(one)
+        assert alone.wait() == 0, alone.stderr
+    cluster.start_all().wait()
+    assert newest(logdir).read_bytes() == before
 
 
 def test_a_training_without_a_chance_to_be_stopped_goes_on(start, served, store, test_store, tmp_path):  # noqa: F811

@@ -148,7 +148,7 @@ def test_each_worker_of_a_cluster_is_a_run(start, served, store, tmp_path):  # n
     for folder, seen in runs.items():
         assert set(seen["scalars"]) == TAGS | {"staleness"}, folder
         assert steps_of(seen["scalars"]["loss"]) == sorted(set(steps_of(seen["scalars"]["loss"]))), folder
-        assert all(0 <= value <= last for _, value, _ in seen["scalars"]["staleness"])
+        assert all(0 <= value <= step for step, value, _ in seen["scalars"]["staleness"])
     assert not runs[logdir / "worker-1"]["histograms"]
     check_histograms(runs[logdir]["histograms"], newest(logdir), last)
 

@@ -104,6 +104,8 @@ def test_what_cannot_be_exported(served, store, tmp_path):  # noqa: F811
     run_fails("trainer", "export", "--out", tmp_path / "a.onnx", says="neither --logdir nor --checkpoint", status=2)
     run_fails("trainer", "export", "--logdir", tmp_path / "run", "--out", tmp_path / "none" / "a.onnx", says="none/a.onnx",
               status=None)
+    run_fails("trainer", "export", "--logdir", tmp_path / "run", "--out", "-", cwd=tmp_path, says=['--out is "-"', "standard output"])
+    assert not (tmp_path / "-").exists()
     (tmp_path / "folder").mkdir()
     run_fails("trainer", "export", "--logdir", tmp_path / "run", "--out", tmp_path / "folder", says="folder", status=2)
     run_fails("trainer", "export", "--logdir", tmp_path / "folder", "--out", tmp_path / "a.onnx", says="no checkpoint yet",

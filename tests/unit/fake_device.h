@@ -27,6 +27,7 @@ enum fake_kind {
     FAKE_GATHER,
     FAKE_GATHER_U8,
     FAKE_GATHER_F32,
+    FAKE_ONE_HOT,
     FAKE_SET,
     FAKE_AWAIT
 };
@@ -39,6 +40,7 @@ struct fake_operation {
     float scale;
     const float *mean, *deviation; /* [columns] */
     size_t columns;
+    bool as_floats;
     struct device_rows rows;
     struct device_event *event;
     int64_t moment; /* of the event */
@@ -112,6 +114,11 @@ static inline void fake_do(const struct fake_operation *operation)
     case FAKE_GATHER_U8:
     case FAKE_GATHER_F32:
         if (fake_gather_now(operation))
+            abort();
+        break;
+    case FAKE_ONE_HOT:
+        if (device_cpu_ops.one_hot(NULL, operation->to, operation->from, operation->count,
+                                   operation->columns, operation->as_floats))
             abort();
         break;
     case FAKE_SET:
@@ -287,6 +294,17 @@ static inline enum error fake_gather_f32(struct device_queue *queue, float *to,
                                                        .deviation = deviation});
 }
 
+static inline enum error fake_one_hot(struct device_queue *queue, void *to, const uint32_t *codes,
+                                      size_t rows, size_t classes, bool as_floats)
+{
+    return fake_enqueue(queue, (struct fake_operation){.kind = FAKE_ONE_HOT,
+                                                       .to = to,
+                                                       .from = codes,
+                                                       .count = rows,
+                                                       .columns = classes,
+                                                       .as_floats = as_floats});
+}
+
 static inline enum error fake_memory_left(struct device *device, uint64_t *ret_bytes)
 {
     (void)device;
@@ -365,6 +383,7 @@ static const struct device_ops fake_device_ops = {
     .gather = fake_gather,
     .gather_u8 = fake_gather_u8,
     .gather_f32 = fake_gather_f32,
+    .one_hot = fake_one_hot,
     .memory_left = fake_memory_left,
     .queue_wait = fake_queue_wait,
     .event_new = fake_event_new,

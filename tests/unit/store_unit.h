@@ -75,9 +75,11 @@ struct rows {
     int64_t *ids;
     char **labels, **groups;
     double *values, *weights;
-    uint8_t *features;
+    uint8_t *features; /* [count, row_bytes], zeros behind those of a shorter row */
+    int64_t *lengths;
     enum row_status *status;
     size_t row_bytes;
+    const struct store_info *info;
 };
 
 static inline char *text_copy(const struct text *text)
@@ -91,6 +93,7 @@ static inline char *text_copy(const struct text *text)
 static inline enum error keep_block(void *context, const struct store_block *block)
 {
     struct rows *rows = context;
+    const uint8_t *features = block->features;
     assert_int_equal(block->first_row, rows->count);
     assert_true(block->rows > 0);
     for (size_t i = 0; i < block->rows; i++) {
@@ -102,9 +105,15 @@ static inline enum error keep_block(void *context, const struct store_block *blo
         rows->weights[at] = block->weights ? block->weights[i] : 1;
         rows->values[at] = block->label_values ? block->label_values[i] : 0;
         rows->status[at] = block->status ? block->status[i] : ROW_OK;
-        if (block->features && rows->row_bytes > 0)
-            memcpy(rows->features + at * rows->row_bytes,
-                   (const uint8_t *)block->features + i * rows->row_bytes, rows->row_bytes);
+        size_t bytes = store_block_row_bytes(block, i, rows->info);
+        rows->lengths[at] = rows->status[at] != ROW_OK ? 0
+                            : block->lengths           ? block->lengths[i]
+                                                       : (int64_t)rows->info->features;
+        assert_true(bytes <= rows->row_bytes);
+        if (features && bytes > 0) {
+            memcpy(rows->features + at * rows->row_bytes, features, bytes);
+            features += bytes;
+        }
     }
     return OK;
 }
@@ -114,6 +123,7 @@ static inline void rows_init(struct rows *rows, const struct store *store)
     const struct store_info *info = store_info(store);
     size_t count = (size_t)info->rows;
     rows->count = 0;
+    rows->info = info;
     rows->capacity = count;
     rows->row_bytes = info->features * element_bytes(info->element);
     rows->ids = calloc(count, sizeof(*rows->ids));
@@ -122,6 +132,7 @@ static inline void rows_init(struct rows *rows, const struct store *store)
     rows->values = calloc(count, sizeof(*rows->values));
     rows->weights = calloc(count, sizeof(*rows->weights));
     rows->features = calloc(count, rows->row_bytes + 1);
+    rows->lengths = calloc(count, sizeof(*rows->lengths));
     rows->status = calloc(count, sizeof(*rows->status));
 }
 
@@ -137,6 +148,7 @@ static inline void rows_release(struct rows *rows)
     free(rows->values);
     free(rows->weights);
     free(rows->features);
+    free(rows->lengths);
     free(rows->status);
 }
 
@@ -158,6 +170,34 @@ static inline float feature_of(const struct rows *rows, const struct store_info 
     return value;
 }
 
+/* The same rows side by side; behind them nothing is touched where lengths are known before. */
+static inline void check_packed(struct reader *reader, const struct rows *rows, const int64_t *ids,
+                                const size_t *which, size_t count)
+{
+    const struct store_ops *ops = reader->store->ops;
+    const struct store_info *info = store_info(reader->store);
+    bool known = info->lengths == LENGTHS_VARY && ops->knows_lengths && ops->knows_lengths(reader);
+    size_t all = count * rows->row_bytes, width = 0, longest = 0;
+    uint8_t *features = malloc(all + 1);
+    int64_t lengths[64];
+    enum row_status status[64];
+    memset(features, 0xa5, all + 1);
+    assert_true(count <= 64);
+    assert_ok(reader_fetch_packed(reader, ids, count, features, NULL, status, lengths, &width));
+    size_t bytes = width * element_bytes(info->element);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(status[i], rows->status[which[i]]);
+        assert_int_equal(lengths[i], rows->lengths[which[i]]);
+        assert_memory_equal(features + i * bytes, rows->features + which[i] * rows->row_bytes,
+                            bytes);
+        longest = (size_t)lengths[i] > longest ? (size_t)lengths[i] : longest;
+    }
+    assert_int_equal(width, info->lengths == LENGTHS_VARY ? longest : info->features);
+    for (size_t at = known ? count * bytes : all; at <= all; at++)
+        assert_int_equal(features[at], 0xa5);
+    free(features);
+}
+
 /* What fetch() says of random ids must be what the scan said. */
 static inline void check_fetch(struct store *store, const struct rows *rows, uint64_t seed)
 {
@@ -165,7 +205,7 @@ static inline void check_fetch(struct store *store, const struct rows *rows, uin
     struct reader *reader = NULL;
     size_t stride = rows->row_bytes + GUARD;
     uint8_t *features = malloc(COUNT * stride);
-    int64_t ids[COUNT];
+    int64_t ids[COUNT], lengths[COUNT], measured[COUNT];
     double labels[COUNT];
     enum row_status status[COUNT];
     size_t which[COUNT];
@@ -186,6 +226,19 @@ static inline void check_fetch(struct store *store, const struct rows *rows, uin
             for (size_t k = 0; k < GUARD; k++)
                 assert_int_equal(features[i * stride + rows->row_bytes + k], 0xa5);
         }
+        assert_ok(
+            reader_fetch_lengths(reader, ids, count, features, stride, labels, status, lengths));
+        assert_ok(reader_lengths(reader, ids, count, measured));
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(status[i], rows->status[which[i]]);
+            assert_int_equal(lengths[i], rows->lengths[which[i]]);
+            assert_int_equal(measured[i], lengths[i]);
+            assert_memory_equal(features + i * stride, rows->features + which[i] * rows->row_bytes,
+                                (size_t)lengths[i] * element_bytes(store_info(store)->element));
+            for (size_t k = 0; k < GUARD; k++)
+                assert_int_equal(features[i * stride + rows->row_bytes + k], 0xa5);
+        }
+        check_packed(reader, rows, ids, which, count);
     }
     reader_close(reader);
     free(features);

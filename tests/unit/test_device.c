@@ -233,6 +233,55 @@ static void test_scales_floats(void **state)
     free(input);
 }
 
+/* ---- labels ------------------------------------------------------------- */
+
+/* A code that is none is a row of zeros, and nothing beside the rows is written. */
+static void one_hot(struct device *device, struct device_queue *queue, size_t rows, size_t classes,
+                    bool as_floats)
+{
+    size_t item = as_floats ? sizeof(float) : 1, made = rows * classes * item + 8;
+    void *host, *codes, *to, *back;
+    assert_ok(device_host_new(device, rows * sizeof(uint32_t), &host));
+    assert_ok(device_host_new(device, made, &back));
+    assert_ok(device_memory_new(device, rows * sizeof(uint32_t), &codes));
+    assert_ok(device_memory_new(device, made, &to));
+    uint32_t *given = host;
+    for (size_t i = 0; i < rows; i++)
+        given[i] = i % 7 == 6 ? UINT32_MAX - (uint32_t)i : (uint32_t)((5 * i + 3) % (classes + 1));
+    memset(back, 0xa5, made);
+    assert_ok(device_copy_in(device, queue, to, back, made)); /* was written before */
+    assert_ok(device_copy_in(device, queue, codes, host, rows * sizeof(uint32_t)));
+    assert_ok(device_one_hot(device, queue, to, codes, rows, classes, as_floats));
+    assert_ok(device_queue_wait(device, queue));
+    assert_ok(device_copy_out(device, queue, back, to, made));
+    assert_ok(device_queue_wait(device, queue));
+    for (size_t i = 0; i < rows * classes; i++) {
+        bool hot = given[i / classes] == i % classes;
+        if (as_floats)
+            assert_true(((float *)back)[i] == (hot ? 1.0f : 0.0f));
+        else
+            assert_int_equal(((uint8_t *)back)[i], hot);
+    }
+    for (size_t i = made - 8; i < made; i++)
+        assert_int_equal(((uint8_t *)back)[i], 0xa5);
+    device_host_free(device, host);
+    device_host_free(device, back);
+    device_memory_free(device, codes);
+    device_memory_free(device, to);
+}
+
+static void test_one_hot_rows(void **state)
+{
+    static const size_t shapes[][2] = {{1, 1}, {100, 10}, {37, 3}, {8, 1001}, {5000, 47}, {0, 10}};
+    struct bench bench;
+    bench_init(&bench, state); /* may skip */
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        one_hot(bench.device, bench.queue, shapes[i][0], shapes[i][1], true);
+        one_hot(bench.device, bench.queue, shapes[i][0], shapes[i][1], false);
+    }
+    bench_release(&bench);
+}
+
 /* ---- rows from anywhere ------------------------------------------------- */
 
 /* [ROWS_THERE, columns] of bytes, gathered as they are, as u8 and as f32, with and without moments,
@@ -749,8 +798,10 @@ int main(void)
         ON(cpu, test_expands_bytes),
         ON(cuda, test_expands_bytes),
         ON(cpu, test_scales_floats),
+        ON(cpu, test_one_hot_rows),
         ON(cpu, test_normalizes_floats),
         ON(cuda, test_scales_floats),
+        ON(cuda, test_one_hot_rows),
         ON(cuda, test_normalizes_floats),
         ON(cpu, test_gathers_rows),
         ON(cuda, test_gathers_rows),

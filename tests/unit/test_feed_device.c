@@ -138,6 +138,81 @@ static void test_floats(void **state)
     run_epoch(ELEMENT_F32, true, 3, 1);
 }
 
+/* ---- rows that differ in length ----------------------------------------- */
+
+static int64_t length_of(int64_t id)
+{
+    return id * 31 % (FEATURES + 1);
+}
+
+/* The rows of the fake store, of which only so much is theirs. */
+static enum error fetch_varying(struct reader *reader, const int64_t *ids, size_t count,
+                                void *features, size_t stride_bytes, double *labels,
+                                enum row_status *status)
+{
+    assert_non_null(reader->lengths);
+    for (size_t i = 0; i < count; i++)
+        reader->lengths[i] = length_of(ids[i]);
+    return fake_fetch(reader, ids, count, features, stride_bytes, labels, status);
+}
+
+/* The device has each row's features, zeros behind them, and its length. */
+static void check_varying(const struct late *late, const int64_t *widths, const int64_t *lengths)
+{
+    bool expand = late->setting.options.expand;
+    size_t unit = expand ? sizeof(float) : 1;
+    int64_t rows;
+    for (int64_t first = 0; first < UNITS; first += rows) {
+        const char *features = late->seen + (size_t)first * late->row_bytes;
+        rows = fake_cut(&late->setting.sampler, first, ROWS);
+        for (int64_t i = 0; i < rows * widths[first]; i++) {
+            int64_t row = first + i / widths[first], column = i % widths[first];
+            int64_t id = fake_id(&late->setting.sampler, row);
+            uint8_t byte = column < length_of(id) ? fake_feature(id, (size_t)column) : 0;
+            float value = (float)byte * late->setting.options.scale;
+            assert_int_equal(lengths[row], length_of(id));
+            assert_memory_equal(features + (size_t)i * unit,
+                                expand ? (const void *)&value : (const void *)&byte, unit);
+        }
+    }
+}
+
+static void run_varying(bool expand)
+{
+    struct late late = {.queue = NULL};
+    struct store_ops ops = fake_store_ops;
+    static int64_t widths[UNITS], lengths[UNITS];
+    const struct feed_batch *batch;
+    late_init(&late, FEATURES, ELEMENT_U8, expand);
+    ops.fetch = fetch_varying;
+    late.setting.store.store.ops = &ops;
+    late.setting.store.store.info.lengths = LENGTHS_VARY;
+    late.setting.store.store.info.longest = FEATURES;
+    late.setting.options.slots = 4;
+    late.setting.options.fetchers = 2;
+    setting_open(&late.setting);
+    while (!feed_next(late.setting.feed, late.queue, &batch)) {
+        size_t unit = expand ? sizeof(float) : 1;
+        widths[batch->first] = (int64_t)batch->width;
+        assert_ok(device_copy_out(&fake_device, late.queue,
+                                  late.seen + (size_t)batch->first * late.row_bytes,
+                                  batch->features, batch->rows * batch->width * unit));
+        assert_ok(device_copy_out(&fake_device, late.queue, lengths + batch->first,
+                                  batch->device_lengths, batch->rows * sizeof(*lengths)));
+        assert_ok(feed_put(late.setting.feed, late.queue, batch));
+    }
+    assert_ok(device_queue_wait(&fake_device, late.queue));
+    check_varying(&late, widths, lengths);
+    late_close(&late);
+}
+
+static void test_rows_that_differ_in_length(void **state)
+{
+    (void)state;
+    run_varying(false);
+    run_varying(true);
+}
+
 /* What an epoch of the device brought, in the order of the stream. */
 static char *features_of_epoch(enum element element, struct feature_moments moments,
                                uint64_t resident_bytes, size_t *ret_bytes)
@@ -196,7 +271,7 @@ static void run_labels(enum label_element element)
     late_init(&late, FEATURES, ELEMENT_U8, true);
     late.setting.options.labels = element;
     late.setting.options.slots = 3;
-    late.label_bytes = label_element_bytes(element == LABELS_BY_KIND ? LABELS_I64 : element);
+    late.label_bytes = label_element_bytes(element == LABELS_BY_KIND ? LABELS_I64 : element, 0);
     setting_open(&late.setting);
     use_batches(&late, INT64_MAX);
     check_seen(&late);
@@ -219,6 +294,63 @@ static void test_labels_on_the_device(void **state)
     run_labels(LABELS_I64);
     run_labels(LABELS_F32);
     run_labels(LABELS_BY_KIND);
+}
+
+/* The rows are made on the device, behind the copy of the codes. */
+static void run_one_hot(enum label_element element, size_t classes, size_t resident_bytes)
+{
+    struct late late = {.queue = NULL};
+    late_init(&late, FEATURES, ELEMENT_U8, true);
+    late.setting.options.labels = element;
+    late.setting.options.classes = classes;
+    late.setting.options.resident_bytes = resident_bytes;
+    late.setting.options.slots = 3;
+    late.label_bytes = label_element_bytes(element, classes);
+    free(late.seen_typed);
+    late.seen_typed = calloc(UNITS * EPOCHS, late.label_bytes);
+    assert_non_null(late.seen_typed);
+    setting_open(&late.setting);
+    assert_int_equal(feed_classes(late.setting.feed), classes);
+    use_batches(&late, INT64_MAX);
+    check_seen(&late);
+    for (size_t i = 0; i < UNITS * classes; i++) {
+        bool hot = i % classes == (size_t)late.seen_labels[i / classes];
+        if (element == LABELS_ONE_HOT_F32)
+            assert_true(((float *)late.seen_typed)[i] == (hot ? 1.0f : 0.0f));
+        else
+            assert_int_equal(((uint8_t *)late.seen_typed)[i], hot);
+    }
+    late_close(&late);
+}
+
+static void test_one_hot_labels(void **state)
+{
+    (void)state;
+    run_one_hot(LABELS_ONE_HOT_F32, 10, 0);
+    run_one_hot(LABELS_ONE_HOT_U8, 10, 0);
+    run_one_hot(LABELS_ONE_HOT_F32, 333, 1 << 20);
+}
+
+/* The batch that has it is not handed out, those before it are. */
+static void test_a_label_that_is_no_code(void **state)
+{
+    struct late late = {.queue = NULL};
+    const struct feed_batch *batch;
+    enum error error = OK;
+    (void)state;
+    late_init(&late, FEATURES, ELEMENT_U8, true);
+    late.setting.options.labels = LABELS_ONE_HOT_U8;
+    late.setting.options.classes = 9; /* labels are 0 to 9 */
+    setting_open(&late.setting);
+    while (!(error = feed_next(late.setting.feed, late.queue, &batch))) {
+        for (size_t i = 0; i < batch->rows; i++)
+            assert_true(batch->labels[i] < 9);
+        assert_ok(feed_put(late.setting.feed, late.queue, batch));
+    }
+    assert_int_equal(error, ERROR_INPUT);
+    assert_non_null(
+        strstr(error_message(), "has the label 9, which is no code of 9 classes: 0 to 8 "));
+    late_close(&late);
 }
 
 /* What waits side by side when the copier comes is one copy; labels are a second one. */
@@ -244,6 +376,7 @@ static void run_together(size_t row_bytes, bool expand, int64_t copies)
         struct slot *slot;
         assert_ok(ring_take_free(ring, &slot));
         slot->rows = ROWS - (size_t)i;
+        slot->width = row_bytes;
         memset(slot->host, (int)i + 1, slot->rows * row_bytes);
         for (size_t row = 0; row < slot->rows; row++)
             slot->labels[row] = (double)i;
@@ -480,6 +613,7 @@ static void run_attributes(enum weight_element element, enum bad_rows bad_rows)
     late.setting.options.weights = element;
     late.setting.options.groups = true;
     late.setting.options.bad_rows = bad_rows;
+    late.setting.options.resident_bytes = element == WEIGHTS_F64 ? FEED_RESIDENT_AUTO : 0;
     setting_open(&late.setting);
     size_t bytes = weight_element_bytes(element), count;
     const char *const *texts = feed_group_texts(late.setting.feed, &count);
@@ -536,8 +670,11 @@ int main(void)
         cmocka_unit_test(test_bytes_expanded_on_the_device),
         cmocka_unit_test(test_bytes_as_they_are),
         cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_rows_that_differ_in_length),
         cmocka_unit_test(test_normalized_on_the_device),
         cmocka_unit_test(test_labels_on_the_device),
+        cmocka_unit_test(test_one_hot_labels),
+        cmocka_unit_test(test_a_label_that_is_no_code),
         cmocka_unit_test(test_adjacent_batches_are_copied_together),
         cmocka_unit_test(test_rows_without_features),
         cmocka_unit_test(test_rows_stay_on_the_device),

@@ -92,6 +92,10 @@ static enum error gather_all(struct device_queue *other, float *x)
         error = device_gather_f32(device, other, x + FLOATS / 2, &rows, NULL, NULL);
     if (!error)
         error = device_gather_f32(device, other, x + FLOATS / 2, &rows, x, x);
+    if (!error)
+        error = device_one_hot(device, other, x + FLOATS / 2, rows.places, 1, FLOATS / 4, true);
+    if (!error)
+        error = device_one_hot(device, other, x + FLOATS / 2, rows.places, 1, FLOATS / 4, false);
     return error;
 }
 

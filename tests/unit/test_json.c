@@ -56,6 +56,22 @@ static void test_integers_are_exact(void **state)
     cJSON_Delete(json);
 }
 
+/* Their doubles are integers. */
+static void test_no_number_is_rounded_to_an_integer(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"9007199254740993.0",  "-9007199254740993.0",
+                                        "9007199254740991.5",  "4503599627370497.25",
+                                        "0.99999999999999999", "90071992547409930e-1"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        cJSON *json = NULL;
+        int64_t value = 0;
+        assert_ok(parse(texts[i], &json));
+        assert_false(json_integer(json, &value));
+        cJSON_Delete(json);
+    }
+}
+
 static void test_wrong_members_are_named(void **state)
 {
     (void)state;
@@ -245,6 +261,7 @@ static void test_written_strings_come_back(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_values_come_back),
     cmocka_unit_test(test_integers_are_exact),
+    cmocka_unit_test(test_no_number_is_rounded_to_an_integer),
     cmocka_unit_test(test_wrong_members_are_named),
     cmocka_unit_test(test_numbers_that_a_double_does_not_hold),
     cmocka_unit_test(test_everything_that_is_no_json_is_refused),

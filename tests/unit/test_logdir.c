@@ -293,6 +293,26 @@ static void test_a_lock_ends_with_its_process(void **state)
     logdir_close(logdir);
 }
 
+/* As by a trainer on another machine, which got the lock when this one's lease was over. */
+static void test_a_folder_that_was_taken_over_is_left_alone(void **state)
+{
+    struct logdir *logdir = open_and_save(1, 2);
+
+    (void)state;
+    FILE *holder = fopen(in_folder("trainer.lock"), "w"); /* the same file: it is the lock */
+    assert_non_null(holder);
+    fprintf(holder, "process %d on this-host\nmark 0123456789abcdef\n", (int)getpid());
+    fclose(holder);
+    set_step(2);
+    assert_fails(save_checkpoint(logdir, model, &facts), ERROR_CONFLICT,
+                 "was taken over by another trainer (process");
+    set_step(3);
+    assert_fails(save_checkpoint(logdir, model, &facts), ERROR_CONFLICT, "on this-host)");
+    assert_false(is_there("model.ckpt-3.safetensors"));
+    assert_newest(2);
+    logdir_close(logdir);
+}
+
 static void test_what_an_interrupted_save_left_is_removed(void **state)
 {
     struct logdir *logdir = open_and_save(1, 2);
@@ -763,24 +783,24 @@ static void test_who_asks_whether_it_is_over_reads_each_checkpoint_once(void **s
     uint64_t seen = 0, fresh = 0;
     (void)state;
     opened = 0;
-    assert_false(logdir_is_trained(folder, 7, true, &seen));
+    assert_false(logdir_is_trained(folder, 7, LOGDIR_ENDED, &seen));
     assert_int_equal(opened, 0);
     struct logdir *logdir = open_and_save(1, 6);
     for (int times = 0; times < 3; times++)
-        assert_false(logdir_is_trained(folder, 7, true, &seen));
+        assert_false(logdir_is_trained(folder, 7, LOGDIR_ENDED, &seen));
     assert_int_equal(opened, 1);
-    assert_true(logdir_is_trained(folder, 6, true, &fresh));
+    assert_true(logdir_is_trained(folder, 6, LOGDIR_ENDED, &fresh));
     save(logdir, 7);
     for (int times = 0; times < 2; times++)
-        assert_true(logdir_is_trained(folder, 7, true, &seen));
+        assert_true(logdir_is_trained(folder, 7, LOGDIR_ENDED, &seen));
     save(logdir, 8);
     logdir_close(logdir);
     put("model.ckpt-8.safetensors", "rubbish");
     opened = 0;
-    assert_false(logdir_is_trained(folder, 8, true, &seen));
+    assert_false(logdir_is_trained(folder, 8, LOGDIR_ENDED, &seen));
     assert_true(opened > 0);
     opened = 0;
-    assert_false(logdir_is_trained(folder, 8, true, &seen));
+    assert_false(logdir_is_trained(folder, 8, LOGDIR_ENDED, &seen));
     assert_int_equal(opened, 0);
 }
 
@@ -791,13 +811,13 @@ static void test_a_step_that_is_saved_again_is_read_again(void **state)
     uint64_t seen = 0;
     (void)state;
     struct logdir *logdir = open_and_save(1, 1);
-    assert_false(logdir_is_trained(folder, 7, true, &seen));
+    assert_false(logdir_is_trained(folder, 7, LOGDIR_ENDED, &seen));
     facts.position.ended = true;
     save(logdir, 1);
     facts.position.ended = false;
-    assert_false(logdir_is_trained(folder, 7, false, &seen));
-    assert_true(logdir_is_trained(folder, 7, true, &seen));
-    assert_true(logdir_is_trained(folder, 1, false, &seen));
+    assert_false(logdir_is_trained(folder, 7, LOGDIR_LAST_STEP, &seen));
+    assert_true(logdir_is_trained(folder, 7, LOGDIR_ENDED, &seen));
+    assert_true(logdir_is_trained(folder, 1, LOGDIR_LAST_STEP, &seen));
     logdir_close(logdir);
 }
 
@@ -817,7 +837,7 @@ static void test_a_missing_state_file_is_told_once(void **state)
     int before = dup(STDERR_FILENO);
     assert_true(log && before >= 0 && dup2(fileno(log), STDERR_FILENO) >= 0);
     for (int times = 0; times < 10; times++)
-        assert_false(logdir_is_trained(folder, 7, true, &seen));
+        assert_false(logdir_is_trained(folder, 7, LOGDIR_ENDED, &seen));
     assert_true(dup2(before, STDERR_FILENO) >= 0);
     close(before);
     log_set_level(LOG_ERROR);
@@ -840,6 +860,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_second_trainer_is_refused),
     TEST(test_a_holder_elsewhere_is_waited_for),
     TEST(test_a_lock_ends_with_its_process),
+    TEST(test_a_folder_that_was_taken_over_is_left_alone),
     TEST(test_what_an_interrupted_save_left_is_removed),
     TEST(test_a_removal_that_was_cut_off_is_finished_by_the_next_run),
     TEST(test_a_removal_that_fails_is_done_by_a_later_save),

@@ -411,6 +411,28 @@ static void test_json_stands_as_it_is(void **state)
     assert_fails(parse("--config", config_of("{\"tail\":{}}")), ERROR_USAGE, "not an object");
 }
 
+/* As every FILE that a program writes. */
+static void test_a_file_to_write_is_not_standard_output(void **state)
+{
+    (void)state;
+    const char *out = NULL;
+    const struct option made = {.name = "out",
+                                .type = OPTION_TEXT,
+                                .target = &out,
+                                .argument = "FILE",
+                                .help = "what is made",
+                                .is_output = true};
+    char *dash[] = {"build", "--out", "-"}, *file[] = {"build", "--out", "./-"};
+    assert_fails(options_parse(&program, &commands[0], &made, 1, 3, dash, NULL), ERROR_USAGE,
+                 "--out is \"-\", must be the name of a file");
+    assert_ok(options_parse(&program, &commands[0], &made, 1, 3, file, NULL));
+    assert_string_equal(out, "./-");
+    setenv("TOMBOLA_OUT", "-", 1);
+    assert_fails(options_parse(&program, &commands[0], &made, 1, 1, dash, NULL), ERROR_USAGE,
+                 "TOMBOLA_OUT is \"-\"");
+    unsetenv("TOMBOLA_OUT");
+}
+
 static void test_another_word_for_a_choice(void **state)
 {
     (void)state;
@@ -548,6 +570,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_weaker_way_to_say_it_goes_unread),
     TEST(test_what_is_given_several_times),
     TEST(test_json_stands_as_it_is),
+    TEST(test_a_file_to_write_is_not_standard_output),
     TEST(test_another_word_for_a_choice),
     TEST(test_help_holds_the_table),
     TEST(test_exit_statuses_of_programs),

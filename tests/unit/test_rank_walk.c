@@ -23,7 +23,7 @@ static int64_t walk_to_the_end(struct rank_walk *walk, int counts[BATCHES_LIMIT]
 {
     struct grant grant;
     int64_t steps = 0;
-    while (rank_walk_next(walk, walk->world == 1 ? 1 + dice_below(9) : -1, &grant))
+    while (rank_walk_next(walk, walk->world * walk->parts == 1 ? 1 + dice_below(9) : -1, &grant))
         for (int64_t i = 0; i < grant.count; i++, steps++)
             counts[grant.first + i]++;
     return steps;
@@ -34,18 +34,25 @@ static void test_ranks_take_each_batch_once_and_equally_many(void **state)
     (void)state;
     for (int round = 0; round < 2000; round++) {
         int64_t world = 1 + dice_below(9), batches = 1 + dice_below(BATCHES_LIMIT);
-        int64_t first = dice_below(batches + 3), right = 0;
+        int64_t parts = 1 + dice_below(5), first = dice_below(batches + 3), right = 0;
         bool pad = dice_below(2);
         int counts[BATCHES_LIMIT] = {0};
         int64_t left = batches > first ? batches - first : 0;
         for (int64_t rank = 0; rank < world; rank++) {
-            struct rank_walk walk = {.first = first, .rank = rank, .world = world, .pad = pad};
-            assert_ok(rank_walk_begin(&walk, batches));
-            int64_t steps = walk_to_the_end(&walk, counts);
+            int64_t steps = 0;
+            for (int64_t part = 0; part < parts; part++) {
+                struct rank_walk walk = {.first = first, .rank = rank, .world = world, .pad = pad};
+                walk.part = part;
+                walk.parts = parts;
+                assert_ok(rank_walk_begin(&walk, batches));
+                int64_t taken = walk_to_the_end(&walk, counts);
+                assert_int_equal(taken, rank_walk_steps(&walk));
+                assert_int_equal(rank_walk_left_out(&walk), pad ? 0 : left % world);
+                steps += taken;
+            }
             right = rank == 0 ? steps : right;
             assert_int_equal(steps, right);
             assert_int_equal(steps, pad ? (left + world - 1) / world : left / world);
-            assert_int_equal(rank_walk_left_out(&walk), pad ? 0 : left % world);
         }
         int64_t padded = right * world - left;
         for (int64_t i = 0; i < batches; i++) {
@@ -53,6 +60,76 @@ static void test_ranks_take_each_batch_once_and_equally_many(void **state)
             int64_t more = pad ? padded / batches + (i < padded % batches) : 0;
             assert_int_equal(counts[i], once + more);
         }
+    }
+}
+
+/* Parts have the rounds in turn, and each part the batches of its rank. */
+static void test_a_round_is_the_same_for_all_ranks(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        int64_t world = 1 + dice_below(9), batches = 1 + dice_below(BATCHES_LIMIT);
+        int64_t parts = 1 + dice_below(5), first = dice_below(batches);
+        bool pad = dice_below(2);
+        for (int64_t place = 0; place < world * parts; place++) {
+            struct rank_walk walk = {.first = first, .world = world, .parts = parts, .pad = pad};
+            walk.rank = place % world;
+            walk.part = place / world;
+            assert_ok(rank_walk_begin(&walk, batches));
+            for (int64_t step = 0; step < rank_walk_steps(&walk); step++)
+                assert_int_equal(rank_walk_round(&walk, rank_walk_batch(&walk, step)),
+                                 first + (step * parts + walk.part) * world);
+        }
+    }
+}
+
+static void test_places_that_there_are_not(void **state)
+{
+    (void)state;
+    assert_ok(rank_walk_check(0, 0, 0, 0));
+    assert_ok(rank_walk_check(6, 7, 2, 3));
+    assert_fails(rank_walk_check(7, 7, 0, 1), ERROR_USAGE, "rank 7 of 7; ranks are 0 to");
+    assert_fails(rank_walk_check(-1, 7, 0, 1), ERROR_USAGE, "rank -1 of 7");
+    assert_fails(rank_walk_check(0, INT64_MAX, 0, 1), ERROR_USAGE, "world is 1 to");
+    assert_fails(rank_walk_check(0, 1, 3, 3), ERROR_USAGE, "part 3 of 3; parts are 0 to");
+    assert_fails(rank_walk_check(0, 1, 0, -1), ERROR_USAGE, "part 0 of -1");
+}
+
+static struct pull_plan plan_of(const char *design, const char *tail, int64_t epoch_draws,
+                                size_t rows)
+{
+    struct sampler_stream stream = {.epoch_draws = epoch_draws};
+    struct pull_plan plan;
+    snprintf(stream.design, sizeof(stream.design), "%s", design);
+    snprintf(stream.tail, sizeof(stream.tail), "%s", tail);
+    pull_plan_init(&plan, &stream, rows, 4096);
+    return plan;
+}
+
+static void test_the_epoch_of_a_batch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *design, *tail;
+        int64_t epoch_draws, index, right;
+        size_t rows;
+    } cases[] = {
+        {"srs", "keep", 250, 2, 0, 100},
+        {"srs", "keep", 250, 3, 1, 100},
+        {"srs", "drop", 250, 1, 0, 100},
+        {"srs", "drop", 250, 2, 1, 100},
+        {"srs", "span", 250, 2, 0, 100},
+        {"srs", "span", 250, 3, 1, 100},
+        {"weighted", "keep", 250, 3, 1, 100},
+        {"bernoulli", "keep", 250, 3, -1, 100},
+        {"srs", "drop", 250, 3, -1, 300},
+        {"srs", "span", 250, INT64_MAX / 50, -1, 100},
+        {"srs", "keep", 250, INT64_MAX / 200, INT64_MAX / 600, 100},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pull_plan plan =
+            plan_of(cases[i].design, cases[i].tail, cases[i].epoch_draws, cases[i].rows);
+        assert_int_equal(pull_plan_epoch(&plan, cases[i].index), cases[i].right);
     }
 }
 
@@ -91,11 +168,8 @@ static void test_how_many_batches_a_stream_has(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct sampler_stream stream = {.epoch_draws = cases[i].epoch_draws};
-        struct pull_plan plan;
-        snprintf(stream.design, sizeof(stream.design), "%s", cases[i].design);
-        snprintf(stream.tail, sizeof(stream.tail), "%s", cases[i].tail);
-        pull_plan_init(&plan, &stream, cases[i].rows, 4096);
+        struct pull_plan plan =
+            plan_of(cases[i].design, cases[i].tail, cases[i].epoch_draws, cases[i].rows);
         assert_int_equal(pull_plan_batches(&plan, cases[i].epochs), cases[i].right);
     }
 }
@@ -219,6 +293,9 @@ static void test_texts_that_are_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_ranks_take_each_batch_once_and_equally_many),
+    cmocka_unit_test(test_a_round_is_the_same_for_all_ranks),
+    cmocka_unit_test(test_places_that_there_are_not),
+    cmocka_unit_test(test_the_epoch_of_a_batch),
     cmocka_unit_test(test_a_stream_whose_length_only_its_end_shows),
     cmocka_unit_test(test_how_many_batches_a_stream_has),
     cmocka_unit_test(test_each_rank_goes_on_where_it_was),

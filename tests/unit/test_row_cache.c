@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "common/clock.h"
+#include "common/stop.h"
 #include "loader/csv/store_csv.h"
 #include "loader/store/row_cache.h"
 
@@ -113,6 +114,7 @@ struct gated {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int64_t open, passed; /* so many rows may pass, and have */
+    int64_t closed_at;    /* unless 0: rows from there on wait until the cache is closed */
 };
 
 static void fill_row(uint8_t *features, const struct store_info *info, int64_t row)
@@ -140,6 +142,8 @@ static enum error gated_scan(struct store *store, enum scan_columns columns, sto
         while (gated->open < row + rows)
             pthread_cond_wait(&gated->changed, &gated->lock);
         pthread_mutex_unlock(&gated->lock);
+        while (gated->closed_at && row >= gated->closed_at && !stop_requested())
+            clock_sleep_ms(1);
         error = sink(context, &(struct store_block){.first_row = row,
                                                     .rows = (size_t)rows,
                                                     .ids = ids,
@@ -316,10 +320,10 @@ static void test_it_is_closed_while_it_fills(void **state)
     pthread_t closer;
     (void)state;
     gated_init(&gated, 100, 3, NULL);
+    gated.closed_at = 24;
     assert_ok(row_cache_open(&gated.store, UINT64_MAX, 0, &cache));
     let(&gated, 24);
     assert_int_equal(pthread_create(&closer, NULL, close_store, cache), 0);
-    clock_sleep_ms(20);
     let(&gated, 32); /* the next block is the last */
     assert_int_equal(pthread_join(closer, NULL), 0);
     assert_int_equal(gated.passed, 32);

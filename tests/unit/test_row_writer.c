@@ -28,6 +28,9 @@ static int remove_folder(void **state)
 
 static const struct row_extras no_extras = {.weights = false};
 
+/* Of rows that differ in length; NULL: they do not. */
+static const int64_t *lengths_written;
+
 /* What a writer makes of rows, in *ret_text; the file is read back. */
 static size_t write_rows(const char *format, const struct store_info *info, size_t rows,
                          const int64_t *ids, const double *labels, const void *features,
@@ -38,7 +41,12 @@ static size_t write_rows(const char *format, const struct store_info *info, size
     FILE *file = fopen(path, "w+");
     assert_non_null(file);
     assert_ok(output_open(fileno(file), "out", &output));
-    struct feed_batch batch = {.rows = rows, .ids = ids, .labels = labels, .features = features};
+    struct feed_batch batch = {.rows = rows,
+                               .ids = ids,
+                               .labels = labels,
+                               .features = features,
+                               .width = info->features,
+                               .lengths = lengths_written};
     assert_ok(row_writer_open(format, info, &no_extras, output, &writer));
     assert_ok(row_writer_add(writer, &batch));
     assert_ok(row_writer_finish(writer));
@@ -216,7 +224,8 @@ static void test_npy_on_a_pipe_is_the_same(void **state)
     assert_int_equal(pipe(ends), 0);
     assert_ok(output_open(ends[1], "pipe", &output));
     assert_false(output_seekable(output));
-    struct feed_batch batch = {.rows = 2, .ids = ids, .labels = labels, .features = features};
+    struct feed_batch batch = {
+        .rows = 2, .ids = ids, .labels = labels, .features = features, .width = info.features};
     assert_ok(row_writer_open("npy", &info, &no_extras, output, &writer));
     assert_ok(row_writer_add(writer, &batch));
     assert_ok(row_writer_finish(writer));
@@ -239,7 +248,8 @@ static void test_npy_cut_short_has_no_header(void **state)
     double label = 0;
     FILE *file = fopen(path, "w+");
     assert_ok(output_open(fileno(file), "out", &output));
-    struct feed_batch batch = {.rows = 1, .ids = &id, .labels = &label, .features = "x"};
+    struct feed_batch batch = {
+        .rows = 1, .ids = &id, .labels = &label, .features = "x", .width = info.features};
     assert_ok(row_writer_open("npy", &info, &no_extras, output, &writer));
     assert_ok(row_writer_add(writer, &batch));
     assert_ok(output_flush(output));
@@ -288,6 +298,38 @@ static void test_raw(void **state)
     assert_memory_equal(text + 27, &labels[1], 8);
     assert_memory_equal(text + 35, features + 3, 3);
     free(text);
+}
+
+/* Two rows, three wide, of one feature and of three. */
+static void test_rows_that_differ_in_length(void **state)
+{
+    (void)state;
+    struct store_info info = info_of(3, ELEMENT_U8, LABEL_INTEGER);
+    static const int64_t ids[] = {5, 6}, lengths[] = {1, 3};
+    static const double labels[] = {1, 2};
+    static const uint8_t features[] = {7, 0, 0, 4, 5, 6};
+    char *text;
+    info.lengths = LENGTHS_VARY;
+    info.feature_names = NULL;
+    lengths_written = lengths;
+    size_t length = write_rows("csv", &info, 2, ids, labels, features, &text);
+    assert_int_equal(length, strlen("id,label\n5,1,7\n6,2,4,5,6\n"));
+    assert_memory_equal(text, "id,label\n5,1,7\n6,2,4,5,6\n", length);
+    free(text);
+    assert_int_equal(write_rows("raw", &info, 2, ids, labels, features, &text), 2 * 24 + 4);
+    assert_memory_equal(text + 16, &lengths[0], 8);
+    assert_int_equal(text[24], 7);
+    assert_memory_equal(text + 25 + 16, &lengths[1], 8);
+    assert_memory_equal(text + 25 + 24, features + 3, 3);
+    free(text);
+    length = write_rows("npy", &info, 2, ids, labels, features, &text);
+    assert_non_null(strstr(text + 10, "('label', '<i8'), ('length', '<i8'), ('x', '|u1', (3,))"));
+    assert_memory_equal(text + length - 2 * 27 + 16, &lengths[0], 8);
+    assert_memory_equal(text + length - 2 * 27 + 24, features, 3);
+    assert_memory_equal(text + length - 11, &lengths[1], 8);
+    assert_memory_equal(text + length - 3, features + 3, 3);
+    free(text);
+    lengths_written = NULL;
 }
 
 /* ---- outputs ------------------------------------------------------------ */
@@ -392,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_npy_cut_short_has_no_header),
         cmocka_unit_test(test_npy_without_a_place_for_its_rows),
         cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_rows_that_differ_in_length),
         cmocka_unit_test(test_a_reader_that_is_gone),
         cmocka_unit_test(test_a_full_disk),
         cmocka_unit_test(test_a_file_that_appends_cannot_go_back),

@@ -435,13 +435,13 @@ static void test_rows_that_cannot_be(void **state)
     make_file(texts, &bytes);
     struct rows_header header = {.head = head_of(&bytes)};
     uint8_t *record = (uint8_t *)bytes.data + rows_header_row_at(&header, 2);
-    rows_row_write(&header, 70, 0, none, record);
+    rows_row_write(&header, 70, 0, none, 3, record);
     refuse(&bytes, "row 2 (id 70, ");
-    rows_row_write(&header, 70, 2, sound, record);
+    rows_row_write(&header, 70, 2, sound, 3, record);
     refuse(&bytes, "row 2 (id 70, ");
-    rows_row_write(&header, 70, 0.5, sound, record);
+    rows_row_write(&header, 70, 0.5, sound, 3, record);
     refuse(&bytes, "row 2 (id 70, ");
-    rows_row_write(&header, 70, 1, sound, record);
+    rows_row_write(&header, 70, 1, sound, 3, record);
     put(&bytes);
     assert_ok(read_all());
     buffer_release(&bytes);

@@ -368,6 +368,7 @@ static void test_bad_rows(void **state)
     assert_int_equal(store_info(store)->bad_rows, 2);
     assert_non_null(strstr(store_info(store)->first_bad_row,
                            "rows.db, table \"t\", id 2: column \"a\" is \"x\"; a number"));
+    assert_non_null(strstr(store_info(store)->first_bad_row, "onehot=A,B"));
     assert_ok(reader_open(store, &reader));
     memset(features, 9, sizeof(features));
     assert_ok(reader_fetch(reader, ids, 5, features, 2, labels, status));
@@ -378,6 +379,7 @@ static void test_bad_rows(void **state)
     assert_int_equal(status[3], ROW_MISSING);
     assert_int_equal(status[4], ROW_OK);
     assert_non_null(strstr(error_message(), "id 3: column \"b\" is NULL"));
+    assert_non_null(strstr(error_message(), "missing=mean in the URI"));
     assert_ok(reader_fetch(reader, ids + 3, 1, features, 2, NULL, status));
     assert_non_null(strstr(error_message(), "no row with the id 8"));
     reader_close(reader);
@@ -393,6 +395,9 @@ static void test_bad_rows(void **state)
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, a);"
                  "INSERT INTO t VALUES (1,7,1), (2,'',2)",
                  "", ERROR_INPUT, "column \"label\"");
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, a);"
+                 "INSERT INTO t VALUES (1,CAST(x'610062' AS TEXT),2)",
+                 "", ERROR_INPUT, "column \"label\" is \"a?b\"; UTF-8 text without NUL");
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, w, a); INSERT INTO t VALUES (1,-7,1)",
                  "weight=w", ERROR_INPUT, "a weight");
 }
@@ -611,14 +616,14 @@ static void test_a_file_that_was_written_to_is_looked_at_again(void **state)
     import_text("label,a,b\n1,2,3\n4,5,6\n", "", "i.db");
     assert_ok(open_sqlite("i.db", "", &store));
     assert_int_equal(store_info(store)->rows, 2);
-    assert_non_null(store_info(store)->digest);
+    assert_true(store_info(store)->digest && !store_info(store)->digest_may_be_old);
     store_close(store);
     run_sql("i.db", "INSERT INTO samples VALUES (9, 'word', x'0708')");
     assert_ok(open_sqlite("i.db", "", &store));
     assert_int_equal(store_info(store)->rows, 3);
     assert_int_equal(store_info(store)->label_kind, LABEL_TEXT);
     assert_string_equal(store_info(store)->feature_names[1], "b");
-    assert_null(store_info(store)->digest);
+    assert_true(store_info(store)->digest_may_be_old);
     store_close(store);
     check_rows("i.db", "", "0:1:2,3\n1:4:5,6\n9:word:7,8\n");
     run_sql("i.db", "UPDATE samples SET features = x'07' WHERE id = 9");
@@ -661,6 +666,8 @@ static void test_what_import_noted_is_checked(void **state)
     }
     import_text("label,a,b\n1,2,3\n", "", "i.db");
     run_sql("i.db", "UPDATE tombola SET value = 2 WHERE name = 'format'");
+    refuse_sqlite("i.db", "", ERROR_INPUT, "says that \"lengths\" is");
+    run_sql("i.db", "UPDATE tombola SET value = 3 WHERE name = 'format'");
     refuse_sqlite("i.db", "", ERROR_INPUT, "later version");
 }
 
@@ -844,10 +851,18 @@ static void *read_again_and_again(void *uri)
     return is_enough ? uri : NULL;
 }
 
+/* GCC's AddressSanitizer does not hold its own locks over a fork: one child in many hangs in it.
+ * Elsewhere none may, and a busy machine that gives it little time is no reason to say so. */
+#ifdef __SANITIZE_ADDRESS__
+enum { CHILDREN = 10, HANGING = 3, PATIENCE_S = 30 };
+#else
+enum { CHILDREN = 100, HANGING = 0, PATIENCE_S = 240 };
+#endif
+
 /* Threads are in the middle of SQLite, whose locks the child gets as they are. */
 static void test_a_child_reads_too(void **state)
 {
-    enum { THREADS = 2, CHILDREN = 100 };
+    enum { THREADS = 2 };
     pthread_t threads[THREADS];
     char uri[512];
     (void)state;
@@ -857,17 +872,22 @@ static void test_a_child_reads_too(void **state)
     snprintf(uri, sizeof(uri), "%s", uri_of("sqlite", "rows.db", ""));
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, read_again_and_again, uri), 0);
+    int hanging = 0;
     for (int i = 0; i < CHILDREN; i++) {
         int status = -1;
         pid_t child = fork();
         if (child == 0) {
             int64_t rows;
-            alarm(60); /* it hangs */
+            alarm(PATIENCE_S); /* it hangs */
             _exit(!count_rows(uri, &rows) && rows == 200 ? 0 : 1);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+            hanging++;
+        else
+            assert_int_equal(status, 0);
     }
+    assert_in_range(hanging, 0, HANGING);
     is_enough = true;
     for (int i = 0; i < THREADS; i++) {
         void *result = NULL;

@@ -98,10 +98,13 @@ static enum error fetch_some(struct store *store)
     int64_t ids[] = {5, 900, 7, 6};
     uint8_t features[64];
     double labels[4];
+    int64_t lengths[4];
     enum row_status status[4];
     enum error error = reader_open(store, &reader);
     if (!error)
         error = reader_fetch(reader, ids, 4, features, 16, labels, status);
+    if (!error)
+        error = reader_lengths(reader, ids, 4, lengths);
     if (!error) { /* also where an allocation failed: nothing may be missing for it */
         assert_int_equal(status[1], ROW_OK);
         assert_int_equal(status[2], ROW_OK);
@@ -178,11 +181,11 @@ static enum error refuse_view(void)
     return OK;
 }
 
-static enum error use_cache(void)
+static enum error fill_cache_of(const char *uri)
 {
     struct store *inner = NULL;
     struct store *cache = NULL;
-    enum error error = store_open(uri_of("csv", "in.csv", query), false, &inner);
+    enum error error = store_open(uri, false, &inner);
     if (!error)
         error = row_cache_open(inner, UINT64_MAX, 0, &cache);
     if (!error)
@@ -192,13 +195,24 @@ static enum error use_cache(void)
     return error;
 }
 
-static enum error use_import(void)
+static enum error use_cache(void)
+{
+    return fill_cache_of(uri_of("csv", "in.csv", query));
+}
+
+static enum error import_from(const char *uri, const struct store_writer_ops *ops)
 {
     struct store *store = NULL;
-    enum error error = store_open(uri_of("csv", "good.csv", query), false, &store);
+    enum error error = store_open(uri, false, &store);
     if (!error)
-        error = try_import(&store_writer_sqlite_ops, store, path_of("out.db"));
+        error = try_import(ops, store, path_of("out.db"));
     store_close(store);
+    return error;
+}
+
+static enum error use_import(void)
+{
+    enum error error = import_from(uri_of("csv", "good.csv", query), &store_writer_sqlite_ops);
     if (!error)
         error = try_place(&store_writer_sqlite_ops, path_of("good.db"), "samples");
     return error == ERROR_CONFLICT ? OK : error; /* it has a view by now */
@@ -206,11 +220,7 @@ static enum error use_import(void)
 
 static enum error import_into_rows(void)
 {
-    struct store *store = NULL;
-    enum error error = store_open(uri_of("csv", "good.csv", query), false, &store);
-    if (!error)
-        error = try_import(&store_writer_rows_ops, store, path_of("out.db"));
-    store_close(store);
+    enum error error = import_from(uri_of("csv", "good.csv", query), &store_writer_rows_ops);
     return error ? error : try_place(&store_writer_rows_ops, path_of("good.rows"), NULL);
 }
 
@@ -266,6 +276,26 @@ static void test_packed(void **state)
     fail_each_use(uri_of("csv", "in.csv.zst", query));
 }
 
+/* 901 rows of two bytes, and their labels. */
+static void test_packed_idx(void **state)
+{
+    enum { ROWS = 901 };
+    static char images[12 + 2 * ROWS] = {0, 0, 8, 2, 0, 0, ROWS >> 8, (char)(ROWS & 255),
+                                         0, 0, 0, 2};
+    static char labels[8 + ROWS] = {0, 0, 8, 1, 0, 0, ROWS >> 8, (char)(ROWS & 255)};
+    struct packed_bytes packed = {.data = NULL};
+    (void)state;
+    add_gzip_member(&packed, images, sizeof(images), 6, 0);
+    write_bytes("a-images-idx2-ubyte.gz", packed.data, packed.length);
+    packed.length = 0;
+    add_gzip_member(&packed, labels, sizeof(labels), 6, 0);
+    write_bytes("labels.gz", packed.data, packed.length);
+    free(packed.data);
+    char labels_of[512];
+    snprintf(labels_of, sizeof(labels_of), "labels=%s", path_of("labels.gz"));
+    fail_each_use(uri_of("idx", "a-images-idx2-ubyte.gz", labels_of));
+}
+
 static void test_sqlite(void **state)
 {
     (void)state;
@@ -281,6 +311,37 @@ static void test_rows(void **state)
     make_row_file();
     fail_each_use(uri_of("rows", "good.rows", ""));
     fail_each_allocation(import_into_rows);
+}
+
+/* Rows that differ in length. */
+static const char varying[] = "weight=w&group=g&longest=any";
+
+static enum error import_varying_rows(void)
+{
+    return import_from(uri_of("csv", "vary.csv", varying), &store_writer_rows_ops);
+}
+
+static enum error use_varying_cache(void)
+{
+    return fill_cache_of(path_of("vary.rows"));
+}
+
+static void test_rows_that_differ_in_length(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    write_file("vary.csv", "id,label,w,g\n900,x,1,u,1,2.5,3\n5,\"y\nz\",2,v\n7,x,3,u,5\n"
+                           "6,w,1,u,\"7\",8\n");
+    assert_ok(store_open(uri_of("csv", "vary.csv", varying), false, &store));
+    import_rows(store, path_of("vary.rows"));
+    import_store(store, path_of("vary.db"));
+    store_close(store);
+    fail_each_use(uri_of("csv", "vary.csv", varying));
+    fail_each_use(uri_of("rows", "vary.rows", ""));
+    fail_each_use(uri_of("sqlite", "vary.db", ""));
+    fail_each_use(uri_of("sqlite", "vary.db", "longest=3&element=f32"));
+    fail_each_allocation(use_varying_cache);
+    fail_each_allocation(import_varying_rows);
 }
 
 static void test_cache(void **state)
@@ -324,8 +385,10 @@ static void test_label_counts(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_csv, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_packed, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_packed_idx, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_sqlite, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_rows, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_rows_that_differ_in_length, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_cache, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_import, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_label_counts, make_folder, remove_folder),

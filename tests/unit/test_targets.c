@@ -62,7 +62,7 @@ static void test_class_lists_that_are_none_are_refused(void **state)
         {"[1,2,1]", "comes twice"}, {"[\"a\",\"a\"]", "comes twice"},
         {"[1.5]", "neither"},       {"[true]", "neither"},
         {"[null]", "neither"},      {"[1e300]", "neither"},
-        {"[[1]]", "neither"},       {"[9007199254740994]", "neither"},
+        {"[[1]]", "neither"},       {"[9223372036854775808]", "neither"},
     };
     struct classes *classes = NULL;
 
@@ -120,6 +120,36 @@ static struct store make_store(enum label_kind kind, const char *const *texts, s
                                    .label_column = kind == LABEL_NONE ? NULL : "y",
                                    .label_texts = texts,
                                    .label_text_count = count}};
+}
+
+/* Numbers of users, hashes: a store of such labels has texts. */
+static void test_integers_beyond_doubles_are_classes(void **state)
+{
+    const char *const texts[] = {"-9223372036854775808", "1", "9007199254740992",
+                                 "9007199254740993"};
+    struct classes *classes =
+        make_classes("[9007199254740993,1,9007199254740992,-9223372036854775808]");
+    struct store big = make_store(LABEL_TEXT, texts, 4), small = make_store(LABEL_INTEGER, NULL, 0);
+    struct targets *targets = NULL;
+    const int64_t ids[] = {5, 6, 7, 8};
+    const double labels[] = {0, 1, 2, 3}, numbers[] = {1, 9007199254740992};
+    int32_t found[4];
+
+    (void)state;
+    assert_true(classes->integers);
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(classes->texts[i], texts[i]);
+    assert_ok(targets_new(classes, &big, &targets));
+    assert_ok(targets_convert(targets, ids, labels, 4, found, NULL));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(found[i], i);
+    targets_free(targets);
+    assert_ok(targets_new(classes, &small, &targets)); /* of test rows, say */
+    assert_ok(targets_convert(targets, ids, numbers, 2, found, NULL));
+    assert_int_equal(found[0], 1);
+    assert_int_equal(found[1], 2);
+    targets_free(targets);
+    classes_free(classes);
 }
 
 static void test_integer_labels_become_classes(void **state)
@@ -368,6 +398,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_class_lists_that_are_none_are_refused),
     cmocka_unit_test(test_class_lists_print_what_they_read),
     cmocka_unit_test(test_class_lists_are_compared),
+    cmocka_unit_test(test_integers_beyond_doubles_are_classes),
     cmocka_unit_test(test_integer_labels_become_classes),
     cmocka_unit_test(test_labels_0_to_n_are_found_too),
     cmocka_unit_test(test_text_labels_become_classes),

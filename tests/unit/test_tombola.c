@@ -261,6 +261,125 @@ static void test_weights_and_groups(void **state)
     fake_stop(&sampler);
 }
 
+/* A store of one feature whose labels are given by their number, with `count` of them in turn. */
+static void write_labels(const char *const *labels, size_t count, char *named, size_t named_bytes)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/labels.csv", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("a,label\n", file);
+    for (size_t row = 0; row < 250; row++)
+        fprintf(file, "1,%s\n", labels[row % count]);
+    assert_int_equal(fclose(file), 0);
+    snprintf(named, named_bytes, "csv:%s", path);
+}
+
+/* In batches and in copies of them: row `id` has its one at `codes[id % count]`. */
+static void check_one_hot(const struct tombola_options *options, const size_t *codes, size_t count,
+                          size_t classes)
+{
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    struct tombola_batch *copy;
+    struct tombola_description description;
+    assert_int_equal(tombola_feed_open(options, &feed), TOMBOLA_OK);
+    tombola_feed_describe(feed, &description, sizeof(description));
+    assert_int_equal(description.labels, options->labels);
+    assert_int_equal(description.classes, classes);
+    for (size_t rows = 0; rows < 250; rows += copy->rows, tombola_batch_free(copy)) {
+        assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_OK);
+        assert_int_equal(tombola_batch_copy(feed, NULL, batch, &copy), TOMBOLA_OK);
+        size_t bytes =
+            batch->rows * classes * (options->labels == TOMBOLA_LABELS_ONE_HOT_U8 ? 1 : 4);
+        assert_memory_equal(copy->device_labels, batch->device_labels, bytes);
+        for (size_t i = 0; i < batch->rows * classes; i++) {
+            bool hot = i % classes == codes[(size_t)batch->ids[i / classes] % count];
+            if (options->labels == TOMBOLA_LABELS_ONE_HOT_U8)
+                assert_int_equal(((const uint8_t *)batch->device_labels)[i], hot);
+            else
+                assert_true(((const float *)batch->device_labels)[i] == (hot ? 1.0f : 0.0f));
+        }
+        assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
+    }
+    tombola_feed_close(feed);
+}
+
+static void test_one_hot_labels(void **state)
+{
+    static const char *const integers[] = {"3", "0", "6"}, *const texts[] = {"ox", "ant", "cat"};
+    static const size_t integer_codes[] = {3, 0, 6}, text_codes[] = {2, 0, 1};
+    char named[1024];
+    (void)state;
+    for (int form = TOMBOLA_LABELS_ONE_HOT_F32; form <= TOMBOLA_LABELS_ONE_HOT_U8; form++) {
+        struct fake_sampler sampler = {.units = 250, .epochs = 1};
+        fake_start(&sampler);
+        struct tombola_options options = options_for(&sampler);
+        options.store_uri = named;
+        options.trust_labels = 1;
+        options.pull = TOMBOLA_INDEX;
+        options.labels = form;
+        options.classes = 0;
+        write_labels(integers, 3, named, sizeof(named));
+        check_one_hot(&options, integer_codes, 3, 7);
+        options.classes = 20;
+        check_one_hot(&options, integer_codes, 3, 20);
+        options.classes = 0;
+        write_labels(texts, 3, named, sizeof(named));
+        check_one_hot(&options, text_codes, 3, 3);
+        options.classes = 4;
+        check_one_hot(&options, text_codes, 3, 4);
+        fake_stop(&sampler);
+    }
+}
+
+static void refuse_one_hot(const struct fake_sampler *sampler, const char *label, size_t classes,
+                           const char *says)
+{
+    const char *labels[] = {"1", label};
+    char named[1024];
+    struct tombola_feed *feed = NULL;
+    struct tombola_options options = options_for(sampler);
+    write_labels(labels, 2, named, sizeof(named));
+    options.store_uri = named;
+    options.labels = TOMBOLA_LABELS_ONE_HOT_F32;
+    options.classes = classes;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, says);
+}
+
+static void test_labels_that_are_no_codes(void **state)
+{
+    static const char *const labels[] = {"0", "3"};
+    struct fake_sampler sampler = {.units = 250, .epochs = 1};
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    char named[1024];
+    int status = TOMBOLA_OK;
+    (void)state;
+    fake_start(&sampler);
+    refuse_one_hot(&sampler, "-4", 0, "a label is -4; integers from 0 on are codes");
+    refuse_one_hot(&sampler, "1048576", 0, "a label is 1048576; integers from 0 to 1048575");
+    refuse_one_hot(&sampler, "0.5", 0, "whose labels are real numbers");
+    refuse_one_hot(&sampler, "0.5", 3, "whose labels are real numbers");
+    refuse_one_hot(&sampler, "ox", 1, "1 classes, but ");
+    refuse_one_hot(&sampler, "3", 1048577, "of 1048577 classes; at most 1048576");
+    struct tombola_options options = options_for(&sampler);
+    options.labels = TOMBOLA_LABELS_ONE_HOT_U8;
+    options.store_uri = named;
+    snprintf(named, sizeof(named), "csv:%s/labels.csv?label=", folder);
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "which has no labels");
+    write_labels(labels, 2, named, sizeof(named));
+    options.classes = 3;
+    options.trust_labels = 1;
+    options.pull = TOMBOLA_INDEX;
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    while (!(status = tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch)))
+        assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
+    assert_refused(status, TOMBOLA_INPUT, "has the label 3, which is no code of 3 classes: 0 to 2");
+    tombola_feed_close(feed);
+    fake_stop(&sampler);
+}
+
 static void test_description(void **state)
 {
     (void)state;
@@ -421,8 +540,12 @@ static void test_refusals(void **state)
     options.batches = -1;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "batches is -1");
     options = options_for(&sampler);
-    options.labels = 5;
-    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "labels is 5");
+    options.labels = 7;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "labels is 7");
+    options.labels = TOMBOLA_LABELS_F32;
+    options.classes = 10;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE,
+                   "10 classes of labels that are not one-hot");
     options = options_for(&sampler);
     options.channels = 2;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "of 2 channels; a row has 5");
@@ -604,6 +727,8 @@ int main(void)
         cmocka_unit_test(test_a_feed_of_one_batch),
         cmocka_unit_test(test_features_and_labels_as_they_are_asked_for),
         cmocka_unit_test(test_weights_and_groups),
+        cmocka_unit_test(test_one_hot_labels),
+        cmocka_unit_test(test_labels_that_are_no_codes),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_close_with_batches_out),
         cmocka_unit_test(test_a_wait_ends_in_time_and_when_interrupted),

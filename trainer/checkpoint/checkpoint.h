@@ -50,6 +50,8 @@ enum error checkpoint_copy(const struct checkpoint *checkpoint, const char *path
 const char *checkpoint_path(const struct checkpoint *checkpoint);
 const struct checkpoint_facts *checkpoint_get_facts(const struct checkpoint *checkpoint);
 int64_t checkpoint_step(const struct checkpoint *checkpoint);
+/* Did training end with it though there are steps and batches left? --early-stopping does that. */
+bool checkpoint_was_stopped(const struct checkpoint *checkpoint);
 
 /* ERROR_CONFLICT naming the first difference when `model` is another model than the checkpoint's:
  * kind, hidden layers, loss, optimizer or where its slots began; then features and outputs where

@@ -20,6 +20,23 @@ struct feature_input_options checkpoint_features(const struct checkpoint_facts *
                                           .scale = facts->feature_scale};
 }
 
+enum error checkpoint_check_recipe(const struct feature_recipe *recipe, const char *called,
+                                   const struct store_info *info)
+{
+    static const struct recipe_request none = {.missing = MISSING_BAD};
+    const struct feature_recipe *other = info->recipe;
+    char theirs[RECIPE_REQUEST_BYTES], ours[RECIPE_REQUEST_BYTES];
+    if (!other || (recipe && feature_recipe_is_same(recipe, other)))
+        return OK;
+    bool alike = recipe && recipe_request_is_same(&recipe->request, &other->request);
+    return error_set(
+        ERROR_CONFLICT,
+        "%s was trained with %s; the features of %s were made with %s%s. A table as it "
+        "was before that becomes what the model takes by itself",
+        called, recipe_request_text(recipe ? &recipe->request : &none, theirs), info->uri,
+        recipe_request_text(&other->request, ours), alike ? ", and came to other values" : "");
+}
+
 const char *checkpoint_hidden_text(const struct model_shape *shape,
                                    char out[CHECKPOINT_HIDDEN_BYTES])
 {
@@ -93,6 +110,13 @@ static enum error add_names(struct checkpoint_metadata *metadata,
                : OK;
 }
 
+static enum error add_recipe(struct checkpoint_metadata *metadata,
+                             const struct checkpoint_facts *facts)
+{
+    return facts->recipe ? feature_recipe_print(facts->recipe, add(metadata, "feature_recipe"))
+                         : OK;
+}
+
 enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
                                   struct checkpoint_metadata *metadata)
 {
@@ -126,6 +150,8 @@ enum error checkpoint_facts_print(const struct checkpoint_facts *facts,
         error = add_classes(metadata, facts->classes);
     if (!error)
         error = add_names(metadata, facts);
+    if (!error)
+        error = add_recipe(metadata, facts);
     if (!error)
         error = stream_position_print(&facts->position, &facts->done, add(metadata, "sampler"));
     if (error)
@@ -307,6 +333,18 @@ static enum error read_names(const struct safetensors *file, struct checkpoint_f
     return error;
 }
 
+/* Only of a training on a store with missing= or onehot=. */
+static enum error read_recipe(const struct safetensors *file, struct checkpoint_facts *facts)
+{
+    static const char what[] = "its recipe of features";
+    const char *text = safetensors_metadata(file, "feature_recipe");
+    enum error error = text ? feature_recipe_parse(text, what, &facts->recipe) : OK;
+    if (!error && text && facts->recipe->features != facts->model.shape.features)
+        error = error_set(ERROR_INPUT, "%s makes %zu features, the model has %zu", what,
+                          facts->recipe->features, facts->model.shape.features);
+    return error;
+}
+
 static enum error read_vector(const struct safetensors *file, const char *name, size_t count,
                               float *ret_values)
 {
@@ -360,6 +398,8 @@ enum error checkpoint_facts_read(const struct safetensors *file, struct checkpoi
     if (!error)
         error = read_names(file, &facts);
     if (!error)
+        error = read_recipe(file, &facts);
+    if (!error)
         error = read_norm(file, facts.model.shape.features, &facts.norm);
     if (error) {
         checkpoint_facts_release(&facts);
@@ -375,6 +415,8 @@ void checkpoint_facts_release(struct checkpoint_facts *facts)
     classes_free(facts->classes);
     facts->classes = NULL;
     feature_names_release(&facts->names);
+    feature_recipe_free(facts->recipe);
+    facts->recipe = NULL;
     feature_norm_release(&facts->norm);
     index_set_release(&facts->done);
 }

@@ -10,6 +10,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "loader/feed/stream_position.h"
+#include "loader/store/feature_recipe.h"
 #include "trainer/checkpoint/hyperparameters.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/model/classes.h"
@@ -17,19 +18,25 @@
 #include "trainer/model/model.h"
 
 #define CHECKPOINT_FORMAT "tombola checkpoint 1"
-#define CHECKPOINT_FACTS (14 + HYPERPARAMETERS) /* metadata entries */
+#define CHECKPOINT_FACTS (15 + HYPERPARAMETERS) /* metadata entries */
 #define CHECKPOINT_MEAN "feature_mean"          /* tensors */
 #define CHECKPOINT_DEVIATION "feature_deviation"
 
 struct checkpoint_facts {
-    struct model_options model; /* batch_rows is not kept: it is the program's own */
-    float feature_scale;        /* features are multiplied with it, u8 and f32 alike */
-    struct classes *classes;    /* NULL: a regression */
-    struct feature_names names; /* of count 0 in older checkpoints */
-    struct feature_norm norm;   /* of 0 features: trained without --normalize */
+    struct model_options model;    /* batch_rows is not kept: it is the program's own */
+    float feature_scale;           /* features are multiplied with it, u8 and f32 alike */
+    struct classes *classes;       /* NULL: a regression */
+    struct feature_names names;    /* of count 0 in older checkpoints */
+    struct feature_norm norm;      /* of 0 features: trained without --normalize */
+    struct feature_recipe *recipe; /* kept; NULL: features are the store's as they stand */
     struct stream_position position;
     struct index_set done; /* the batches of `position` that the state has learnt from */
 };
+
+/* ERROR_CONFLICT: the features of a store were made by another recipe than this one of the model
+ * `called`, NULL: none; as it may be with what was imported. */
+enum error checkpoint_check_recipe(const struct feature_recipe *recipe, const char *called,
+                                   const struct store_info *info) MUST_CHECK;
 
 /* What a store's rows must become for the model; `called` names it in messages. All borrowed. */
 struct feature_input_options checkpoint_features(const struct checkpoint_facts *facts,

@@ -28,8 +28,8 @@
 
 struct logdir {
     char *path;
-    int lock;   /* descriptor; -1: opened to look */
-    bool named; /* the state is from the file, not guessed */
+    struct logdir_lock lock; /* not locked: opened to look */
+    bool named;              /* the state is from the file, not guessed */
     struct checkpoint_state state;
     char *newest_path; /* of the newest that was opened or written; NULL: none */
     int64_t newest_step;
@@ -93,7 +93,7 @@ static struct logdir *new_logdir(const char *path)
     struct logdir *logdir = array_new(1, sizeof(*logdir), "a logdir");
     if (!logdir)
         return NULL;
-    logdir->lock = -1;
+    logdir->lock = (struct logdir_lock)LOGDIR_LOCK_INIT;
     logdir->newest_step = -1;
     logdir->path = strdup(path);
     if (logdir->path)
@@ -178,8 +178,7 @@ void logdir_close(struct logdir *logdir)
 {
     if (!logdir)
         return;
-    if (logdir->lock >= 0)
-        close(logdir->lock);
+    logdir_lock_release(&logdir->lock);
     checkpoint_state_release(&logdir->state);
     free(logdir->newest_path);
     free(logdir->path);
@@ -245,7 +244,8 @@ static enum error read_state(struct logdir *logdir, bool tells)
 static enum error open_checkpoint(const struct logdir *logdir, const char *path,
                                   struct checkpoint **ret)
 {
-    return logdir->lock < 0 ? checkpoint_open_foreign(path, ret) : checkpoint_open(path, ret);
+    return logdir->lock.descriptor < 0 ? checkpoint_open_foreign(path, ret)
+                                       : checkpoint_open(path, ret);
 }
 
 /* Opens names[index]; TensorFlow's habit of naming checkpoints without an ending works too. */
@@ -420,7 +420,7 @@ static enum error find_newest(struct logdir *logdir, struct checkpoint **ret_che
             return OK;
         }
         error = open_newest(logdir, &checkpoint, &passed);
-        if (error != ERROR_NOT_FOUND || logdir->lock >= 0)
+        if (error != ERROR_NOT_FOUND || logdir->lock.descriptor >= 0)
             break;
     }
     if (!error)
@@ -429,7 +429,7 @@ static enum error find_newest(struct logdir *logdir, struct checkpoint **ret_che
         checkpoint_close(checkpoint);
     else
         *ret_checkpoint = checkpoint;
-    if (!error && logdir->lock >= 0 && !passed) {
+    if (!error && logdir->lock.descriptor >= 0 && !passed) {
         remove_old(logdir);
         if (logdir->named)
             remove_orphans(logdir);
@@ -451,6 +451,8 @@ static enum error publish(struct logdir *logdir, const char *name)
 {
     struct hang hang;
     enum error error = checkpoint_state_add(&logdir->state, name);
+    if (!error)
+        error = logdir_lock_check(&logdir->lock, logdir->path);
     if (!error)
         error = write_state(logdir);
     hang_begin(&hang, HANG_MS, "after %s was saved: the logdir %s does not answer", name,
@@ -496,7 +498,9 @@ enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *
         return ERROR_MEMORY;
     struct hang hang;
     begin_save(logdir, step, &hang);
-    enum error error = checkpoint_snapshot_write(snapshot, path);
+    enum error error = logdir_lock_check(&logdir->lock, logdir->path);
+    if (!error)
+        error = checkpoint_snapshot_write(snapshot, path);
     if (!error) {
         error = publish(logdir, name);
         if (error)
@@ -522,7 +526,8 @@ static struct file_identity state_identity(const struct logdir *logdir)
 
 /* Has the newest the last step? One that has not, or is damaged, is not read again: `*seen` is its
  * name and save. */
-static bool is_trained(struct logdir *logdir, int64_t train_steps, bool or_ended, uint64_t *seen)
+static bool is_trained(struct logdir *logdir, int64_t train_steps, enum logdir_end ends,
+                       uint64_t *seen)
 {
     struct checkpoint *newest = NULL;
     const struct file_identity identity = state_identity(logdir);
@@ -534,19 +539,20 @@ static bool is_trained(struct logdir *logdir, int64_t train_steps, bool or_ended
     enum error error = now == *seen ? OK : logdir_newest(logdir, &newest);
     bool trained = newest && checkpoint_step(newest) >= train_steps;
     bool ended = newest && checkpoint_get_facts(newest)->position.ended;
+    bool stopped = newest && checkpoint_was_stopped(newest);
     checkpoint_close(newest);
     if (!trained && !ended && (!error || error == ERROR_INPUT))
         *seen = now;
-    return trained || (ended && or_ended);
+    return trained || (ended && ends >= LOGDIR_ENDED) || (stopped && ends >= LOGDIR_STOPPED);
 }
 
-bool logdir_is_trained(const char *path, int64_t train_steps, bool or_ended, uint64_t *seen)
+bool logdir_is_trained(const char *path, int64_t train_steps, enum logdir_end ends, uint64_t *seen)
 {
     struct logdir *logdir = NULL;
     struct hang hang;
     begin_wait(&hang, path);
     enum error error = logdir_open_read(path, &logdir);
-    bool trained = !error && logdir && is_trained(logdir, train_steps, or_ended, seen);
+    bool trained = !error && logdir && is_trained(logdir, train_steps, ends, seen);
     logdir_close(logdir);
     hang_end(&hang);
     return trained;
@@ -564,7 +570,9 @@ enum error logdir_save_best(const struct logdir *logdir, const struct checkpoint
                "before %s was written: its disk does not answer; the checkpoints beside it are as "
                "they were",
                path);
-    enum error error = checkpoint_snapshot_write(snapshot, path);
+    enum error error = logdir_lock_check(&logdir->lock, logdir->path);
+    if (!error)
+        error = checkpoint_snapshot_write(snapshot, path);
     hang_end(&hang);
     free(path);
     return error;

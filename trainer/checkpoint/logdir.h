@@ -53,11 +53,27 @@ void logdir_close(struct logdir *logdir);
  */
 enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint) MUST_CHECK;
 
+/* What ends a training besides its last step; each includes those before it. */
+enum logdir_end {
+    LOGDIR_LAST_STEP,
+    LOGDIR_STOPPED, /* an evaluator stopped it: checkpoint_was_stopped() */
+    LOGDIR_ENDED    /* its stream ended */
+};
+
+/* Which end counts for who waits for server 0, which may just be starting until it `was_met`: it
+ * goes on from a training whose stream had ended. `may_stop`: an evaluator may stop it. */
+static inline enum logdir_end logdir_end_for(bool was_met, bool may_stop)
+{
+    if (was_met)
+        return LOGDIR_ENDED;
+    return may_stop ? LOGDIR_STOPPED : LOGDIR_LAST_STEP;
+}
+
 /* Has the newest checkpoint of the folder `path` (looked at without the lock) the last step of
- * `train_steps`, or, with `or_ended`, the end of its stream? False also where there is none, or it
- * cannot be read. For who asks again and again: *seen, 0 before the first time, remembers one that
- * is not the last, which is not read again. */
-bool logdir_is_trained(const char *path, int64_t train_steps, bool or_ended, uint64_t *seen);
+ * `train_steps`, or another end of `ends`? False also where there is none, or it cannot be read.
+ * For who asks again and again, with the same or more `ends`: *seen, 0 before the first time,
+ * remembers one that has no end at all, which is not read again. */
+bool logdir_is_trained(const char *path, int64_t train_steps, enum logdir_end ends, uint64_t *seen);
 
 /* Writes model.ckpt-<the snapshot's step>, then `checkpoint`, then removes what is too old and its
  * name. On failure the state is as it was before; a file that cannot be removed is a warning, and

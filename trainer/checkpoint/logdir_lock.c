@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -14,11 +16,13 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "common/remote_disk.h"
 #include "common/stop.h"
 
 #define NAME "/trainer.lock"
 #define HOST_BYTES 256
 #define HOLDER_BYTES 320
+#define MARK_LINE "\nmark %016" PRIx64 "\n"
 #define POLL_MS 200
 
 /* The first line of the lock's file, "process 7 on host"; "" when it cannot be read. */
@@ -55,14 +59,20 @@ static enum error refuse_second(const char *folder, const char *holder)
                      folder, holder);
 }
 
-/* It only helps a message: a full disk must not keep training from starting here. */
-static void write_holder(int descriptor, const char *path)
+/* A full disk must not keep training from starting here: then nobody is told who has the lock.
+ * Synced, since a network file system would keep it on this machine until the file is closed. */
+static bool write_holder(const struct logdir_lock *lock, const char *path)
 {
     char host[HOST_BYTES], text[HOLDER_BYTES];
     own_host(host);
-    int length = snprintf(text, sizeof(text), "process %d on %s\n", (int)getpid(), host);
-    if (ftruncate(descriptor, 0) || pwrite(descriptor, text, (size_t)length, 0) != length)
+    int length =
+        snprintf(text, sizeof(text), "process %d on %s" MARK_LINE, (int)getpid(), host, lock->mark);
+    bool written = ftruncate(lock->descriptor, 0) == 0 &&
+                   pwrite(lock->descriptor, text, (size_t)length, 0) == length &&
+                   fdatasync(lock->descriptor) == 0;
+    if (!written)
         log_warning("cannot write to %s", path);
+    return written;
 }
 
 /* Tries until the lock is had, its holder is known to live, or `patience_ms` is over. */
@@ -91,31 +101,79 @@ static enum error wait_for_lock(int descriptor, const char *folder, const char *
     return OK;
 }
 
-static enum error lock(const char *folder, const char *path, int64_t patience_ms,
-                       int *ret_descriptor)
-{
-    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0)
-        return error_set_errno(ERROR_IO, errno, "cannot open %s", path);
-    enum error error = wait_for_lock(descriptor, folder, path, patience_ms);
-    if (error) {
-        close(descriptor);
-        return error;
-    }
-    write_holder(descriptor, path);
-    *ret_descriptor = descriptor;
-    return OK;
-}
-
-enum error logdir_lock_take(const char *folder, int64_t patience_ms, int *ret_descriptor)
+static char *path_of(const char *folder)
 {
     char *path = array_new(strlen(folder) + sizeof(NAME), 1, "a path");
-    enum error error = ERROR_MEMORY;
     if (path) {
         memcpy(path, folder, strlen(folder));
         memcpy(path + strlen(folder), NAME, sizeof(NAME));
-        error = lock(folder, path, patience_ms, ret_descriptor);
     }
+    return path;
+}
+
+static enum error take(const char *folder, const char *path, int64_t patience_ms,
+                       struct logdir_lock *lock)
+{
+    if (getrandom(&lock->mark, sizeof(lock->mark), 0) != (ssize_t)sizeof(lock->mark))
+        return error_set_errno(ERROR_IO, errno, "cannot draw a number");
+    lock->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock->descriptor < 0)
+        return error_set_errno(ERROR_IO, errno, "cannot open %s", path);
+    enum error error = wait_for_lock(lock->descriptor, folder, path, patience_ms);
+    if (error)
+        logdir_lock_release(lock);
+    else
+        lock->told = write_holder(lock, path);
+    return error;
+}
+
+enum error logdir_lock_take(const char *folder, int64_t patience_ms, struct logdir_lock *lock)
+{
+    char *path = path_of(folder);
+    enum error error = path ? take(folder, path, patience_ms, lock) : ERROR_MEMORY;
     free(path);
     return error;
+}
+
+/* False: it cannot be read. */
+static bool read_from_server(const char *path, char ret_text[HOLDER_BYTES])
+{
+    int descriptor = remote_disk_open(path, 0, remote_disk_holds(path));
+    if (descriptor < 0)
+        return false;
+    ssize_t length = remote_disk_read(descriptor, ret_text, HOLDER_BYTES - 1);
+    close(descriptor);
+    if (length >= 0)
+        ret_text[length] = '\0';
+    return length >= 0;
+}
+
+static enum error check(const struct logdir_lock *lock, const char *folder, const char *path)
+{
+    char text[HOLDER_BYTES], mark[sizeof(MARK_LINE) + 16];
+    snprintf(mark, sizeof(mark), MARK_LINE, lock->mark);
+    if (!read_from_server(path, text) || *text == '\0' || strstr(text, mark))
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "%s was taken over by another trainer (%.*s), since this one's lock was lost, "
+                     "as on a network file system by a machine that was away; nothing is saved "
+                     "there any more",
+                     folder, (int)strcspn(text, "\n"), text);
+}
+
+enum error logdir_lock_check(const struct logdir_lock *lock, const char *folder)
+{
+    if (lock->descriptor < 0 || !lock->told)
+        return OK;
+    char *path = path_of(folder);
+    enum error error = path ? check(lock, folder, path) : ERROR_MEMORY;
+    free(path);
+    return error;
+}
+
+void logdir_lock_release(struct logdir_lock *lock)
+{
+    if (lock->descriptor >= 0)
+        close(lock->descriptor);
+    lock->descriptor = -1;
 }

@@ -111,14 +111,16 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
                               const struct wire_header *header)
 {
     enum error error = OK;
+    bool grants = remote == exchange->remotes; /* no other server does */
     size_t floats = header->shared ? 0 : remote->shard.parameters * sizeof(float);
     if (header->shared && !remote->shared.values)
         return error_set(ERROR_INPUT, "%s answers by a memory that is not shared", remote->name);
-    if (header->bytes != floats + header->stock * sizeof(struct index_range) || header->stock > 1)
+    if (header->bytes != floats + header->stock * sizeof(struct index_range) ||
+        header->stock > grants)
         return error_set(ERROR_INPUT, "%s answers with %" PRIu64 " bytes of values, not %zu",
                          remote->name, header->bytes, floats);
     remote->step = header->step;
-    if (remote == exchange->remotes) {
+    if (grants) {
         if (header->generation != exchange->generation) /* it took back all that it had granted */
             exchange_lose_grants(exchange);
         if (header->stock > 0)
@@ -431,6 +433,19 @@ static enum error push_in_step(struct exchange *exchange, struct wire_header *re
                : ask(exchange, &wanted, 1, exchange->servers, ret_stale);
 }
 
+/* A gradient that some servers have and others have not makes a cut impossible: a signal to this
+ * worker does not come in between, for a while. */
+static enum error push_to_all(struct exchange *exchange, const struct wire_header *request,
+                              bool *ret_stale)
+{
+    for (size_t i = 0; i < exchange->servers; i++)
+        exchange->remotes[i].link.finishes = true;
+    enum error error = ask(exchange, request, 0, exchange->servers, ret_stale);
+    for (size_t i = 0; i < exchange->servers; i++)
+        exchange->remotes[i].link.finishes = false;
+    return error;
+}
+
 enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, bool *ret_again)
 {
     bool stale;
@@ -448,7 +463,7 @@ enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, 
     if (exchange->options.aggregate > 0)
         error = push_in_step(exchange, &request, &stale);
     else
-        error = ask(exchange, &request, 0, exchange->servers, &stale);
+        error = push_to_all(exchange, &request, &stale);
     exchange->done = exchange->again ? WIRE_NONE : batch;
     if (!error && stale) {
         exchange_lose_grants(exchange);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An exchange: a worker's side of a training with parameter servers. Server 0 grants batches; for
- * each the worker pushes its gradient to all servers and takes the new values from their answers.
- * Or workers add up their gradients from GPU to GPU, and server 0 says who they are (rank.h).
+ * An exchange: a worker's side of a training with parameter servers. Server 0 grants batches; the
+ * worker pushes each batch's gradient to all servers and receives new values in their answers.
+ * Alternatively, workers sum gradients from GPU to GPU, and server 0 decides who takes part
+ * (rank.h).
  *
- * A server that is away is waited for, with a line in the log that names it. What was under way is
- * sent again when it is back; a batch counts once, whatever is repeated. When a server lost its
- * shard all go back to the last cut: what was granted before is over, and the worker goes on with
- * new values and new batches.
+ * While a server is away the exchange waits, and the log names the server. Requests in progress are
+ * sent again when it returns; a batch counts once however often it is repeated. If a server has
+ * lost its shard, the training returns to the last cut: earlier grants are void, and the worker
+ * continues with new values and new batches.
  *
- * Threads: one, that of the model.
+ * Threads: the model's thread only.
  */
 #ifndef TRAINER_EXCHANGE_EXCHANGE_H
 #define TRAINER_EXCHANGE_EXCHANGE_H
@@ -31,44 +32,47 @@ struct exchange_options {
     bool is_grouped;     /* synchronous: gradients go from GPU to GPU (rank.h) */
     size_t aggregate;    /* synchronous: batches a step; 0: asynchronous */
     int64_t staleness;   /* asynchronous: how many steps old values may be; < 0: any */
-    const char *logdir;  /* looked at while server 0 is away: the training may be over */
-    int64_t train_steps; /* where it is */
-    int64_t patience_ms; /* for a server that cannot be reached; < 0: for ever */
+    const char *logdir;  /* checked while server 0 is away: the training may be over */
+    int64_t train_steps; /* the step at which it is */
+    bool may_stop;       /* an evaluator may have ended it before */
+    int64_t patience_ms; /* how long to retry a server that cannot be reached; < 0: no limit */
 };
 
 struct exchange;
 
-/* Connects to server 0. *ret_checkpoint: what is trained (the caller closes it), or NULL: nobody
- * said so yet, and this worker is to, by exchange_propose(). ERROR_END: the training is over. */
+/* Connects to server 0. *ret_checkpoint describes the training (the caller closes it); NULL: server
+ * 0 does not know it yet, and this worker must call exchange_propose(). ERROR_END: the training is
+ * over. */
 enum error exchange_open(const struct exchange_options *options, struct exchange **ret_exchange,
                          struct checkpoint **ret_checkpoint) MUST_CHECK;
-/* NULL is legal. What the worker holds is free again. */
+/* NULL is legal. Batches that the worker holds become free. */
 void exchange_close(struct exchange *exchange);
 
-/* Says what is trained, unless it is known. *ret_checkpoint as of exchange_open(): what holds from
- * now on, which another worker may have said; NULL: it was known. ERROR_CONFLICT when the servers'
- * options differ. */
+/* Describes the training to server 0, unless it is known there. *ret_checkpoint, as of
+ * exchange_open(), is the description in force, possibly another worker's; NULL: it was known.
+ * ERROR_CONFLICT if the servers' options differ. */
 enum error exchange_propose(struct exchange *exchange, const struct checkpoint_facts *facts,
                             struct checkpoint **ret_checkpoint) MUST_CHECK;
-/* Gives `model`, which is on `engine` (both borrowed), its values and step. The stream has so many
- * `batches` (INT64_MAX: no end; -1: only the sampler knows), which a group must know. */
+/* Sets the values and step of `model`, which computes on `engine` (both borrowed). `batches`: the
+ * length of the stream, required for NCCL (INT64_MAX: no end; -1: known to the sampler only). */
 enum error exchange_begin(struct exchange *exchange, const struct engine *engine,
                           struct model *model, int64_t batches) MUST_CHECK;
 
-/* Sees to it that a batch is on its way: passes on what server 0 grants to `feed`, and waits for
- * some when there is none. ERROR_END: the training is over, and the model has its last values. */
+/* Ensures that the feed has a batch to fetch: passes server 0's grants on to `feed`, and blocks
+ * until there is one. ERROR_END: the training is over, and the model has its final values. */
 enum error exchange_refill(struct exchange *exchange, struct feed *feed) MUST_CHECK;
-/* The feed has brought nothing for a while: the others may be through. exchange_refill() says so
- * then; it may be called with batches that are granted and not pushed. */
+/* Call it if the feed has delivered nothing for a while: other workers may have finished, which
+ * exchange_refill() then reports. Legal while batches are granted and not pushed. */
 enum error exchange_look(struct exchange *exchange) MUST_CHECK;
-/* The feed brought `batch`: is it this worker's? Else it is put back unused. */
+/* Does `batch`, which the feed has delivered, belong to this worker? If not, put it back unused. */
 bool exchange_take(struct exchange *exchange, int64_t batch);
-/* Pushes the model's gradient of `batch` (`rows` 0: there is none), and takes the new values.
- * *ret_again: they were too old (--staleness), it is to be computed with these. */
+/* Pushes the model's gradient of `batch` (`rows` 0: it has none) and sets the new values.
+ * *ret_again: the gradient's values were too old (--staleness); compute it again with the new
+ * ones. */
 enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows,
                          bool *ret_again) MUST_CHECK;
-/* The stream has no batch `end`: what this worker holds is given back, and its feed is to be opened
- * anew. */
+/* The stream ends before batch `end`: returns the batches that this worker holds; the caller then
+ * reopens its feed. */
 enum error exchange_end_stream(struct exchange *exchange, int64_t end) MUST_CHECK;
 
 #endif

@@ -96,7 +96,7 @@ enum error exchange_send_proposal(struct exchange *exchange, const struct buffer
     return error ? error : take_greeting(exchange, zero);
 }
 
-/* A server 0 that was started anew before it had saved anything asks what is trained once more. */
+/* A server 0 that was restarted before its first save asks again what is trained. */
 static enum error connect_once(struct exchange *exchange, struct remote *remote)
 {
     shared_memory_release(&remote->shared);
@@ -122,13 +122,11 @@ bool exchange_may_come_back(enum error error)
     return error == ERROR_NETWORK || error == ERROR_TIMEOUT;
 }
 
-/* Server 0 goes on from a training whose stream had ended, if it is started anew: until it has been
- * met it may just be starting. */
-static bool is_trained(struct exchange *exchange, int64_t away_ms)
+static bool is_trained(struct exchange *exchange, bool was_met)
 {
-    bool has_left = exchange->facts.length > 0 || away_ms > START_MS;
-    return logdir_is_trained(exchange->options.logdir, exchange->options.train_steps, has_left,
-                             &exchange->seen);
+    const struct exchange_options *options = &exchange->options;
+    return logdir_is_trained(options->logdir, options->train_steps,
+                             logdir_end_for(was_met, options->may_stop), &exchange->seen);
 }
 
 enum error exchange_connect(struct exchange *exchange, struct remote *remote)
@@ -146,12 +144,18 @@ enum error exchange_connect(struct exchange *exchange, struct remote *remote)
         if (exchange->away_ns == 0)
             exchange->away_ns = clock_now_ns();
         int64_t away_ms = (clock_now_ns() - exchange->away_ns) / 1000000;
-        if (exchange->options.patience_ms >= 0 && away_ms > exchange->options.patience_ms)
-            return error_prefix(error, "no answer for %" PRId64 " s: ", away_ms / 1000);
-        exchange_say_waiting(exchange, remote, link_reason(&remote->link));
-        if (is_trained(exchange, away_ms))
+        int64_t patience_ms = exchange->options.patience_ms;
+        bool was_patient = patience_ms >= 0 && away_ms > patience_ms;
+        if (!was_patient)
+            exchange_say_waiting(exchange, remote, link_reason(&remote->link));
+        struct error_report report;
+        error_report_take(error, &report);
+        if (is_trained(exchange, exchange->facts.length > 0 || away_ms > START_MS || was_patient))
             return error_set(ERROR_END, "the training is over: %s has its last step",
                              exchange->options.logdir);
+        if (was_patient)
+            return error_prefix(error_restore(&report),
+                                "no answer for %" PRId64 " s: ", away_ms / 1000);
         if (stop_wait(clock_deadline_ns(AGAIN_MS)))
             return error_set(ERROR_CANCELLED, "stopped while waiting for %s", remote->name);
     }

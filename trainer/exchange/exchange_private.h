@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the exchange share. Private to them. */
+/* Shared by exchange*.c and rank*.c. */
 #ifndef TRAINER_EXCHANGE_EXCHANGE_PRIVATE_H
 #define TRAINER_EXCHANGE_EXCHANGE_PRIVATE_H
 
@@ -20,57 +20,57 @@ struct remote {
     char name[EXCHANGE_NAME_BYTES];
     struct link link;
     struct shard shard;
-    struct runs runs;            /* of the gradient that was sent last */
+    struct runs runs;            /* of the last gradient sent */
     struct shared_memory shared; /* of this connection */
-    bool offered;                /* it was, on this connection */
-    bool answered;               /* the request of now */
-    int64_t step;                /* of its values that this worker has */
+    bool offered;                /* shared memory was offered on this connection */
+    bool answered;               /* it has answered the current request */
+    int64_t step;                /* of this worker's copy of its values */
 };
 
 struct exchange {
     struct exchange_options options;
     size_t servers;
     struct remote *remotes; /* [servers] */
-    struct buffer facts;    /* of server 0, as it sent them */
+    struct buffer facts;    /* as received from server 0 */
     bool proposes;
 
     const struct engine *engine;
     struct model *model;
     float *values, *gradient; /* [P], host: the model's own on the CPU */
-    float *own_memory;        /* both, where they are not */
+    float *own_memory;        /* of both on a GPU; NULL: the model's */
 
     uint64_t generation;
     int64_t step;
-    struct index_set held;    /* granted and not pushed */
-    struct index_set granted; /* not passed on to the feed yet: a batch that is pushed several times
-                               * can bring several grants */
-    struct index_set asked;   /* synchronous: of the feed, and not brought yet */
-    int64_t done;             /* all servers have it, and server 0 was not told; WIRE_NONE */
+    struct index_set held; /* granted and not pushed */
+    struct index_set
+        granted; /* and not passed on to the feed yet; a repeated push can bring several */
+    struct index_set asked; /* synchronous: requested from the feed and not delivered yet */
+    int64_t done; /* a batch that all servers have; to be reported to server 0; WIRE_NONE */
     bool over;
-    bool again; /* a server wants the gradient of now computed with newer values */
+    bool again; /* a server wants the current gradient computed with newer values */
 
-    const char *waits_for; /* a remote's name: the log has said so; NULL */
+    const char *waits_for; /* the remote that the log has named; NULL: none */
     int64_t away_ns;       /* since when a server cannot be reached; 0: all can */
-    uint64_t seen;         /* of the logdir */
+    uint64_t seen;         /* state of logdir_is_trained() */
 
     struct rank *rank; /* in a group of GPUs; NULL: gradients go to servers */
 };
 
 /* ---- exchange_connection.c ---------------------------------------------- */
 
-/* Connects and says HELLO, as long as patience lasts. ERROR_END: the training is over. */
+/* Connects and sends HELLO, retrying for patience_ms. ERROR_END: the training is over. */
 enum error exchange_connect(struct exchange *exchange, struct remote *remote) MUST_CHECK;
-/* Is it an error of a connection, which may be made again? */
+/* Is it an error of a connection, after which to reconnect? */
 bool exchange_may_come_back(enum error error);
-/* Says what is trained, and hears what holds from now on. */
+/* Describes the training to server 0, and receives the description in force. */
 enum error exchange_send_proposal(struct exchange *exchange, const struct buffer *facts) MUST_CHECK;
-/* The answer's header, however long it takes: a server that is there and does not answer waits for
- * somebody itself. */
+/* The answer's header. No time limit: a connected server that does not answer is itself waiting for
+ * another process. */
 enum error exchange_receive(struct exchange *exchange, struct remote *remote, uint64_t most_bytes,
                             struct wire_header *ret_header) MUST_CHECK;
-/* In the log, once. */
+/* Logs it, once per wait. */
 void exchange_say_waiting(struct exchange *exchange, const struct remote *remote, const char *why);
-/* Server 0 took back what a lost connection held. */
+/* Forgets the batches of a lost connection, which server 0 has taken back. */
 void exchange_lose_grants(struct exchange *exchange);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A joint step: what GPUs that train together do on each of them. Gradients of this GPU's batches
- * are added up, then those of all GPUs, by NCCL; the mean updates the model's parameters, which all
- * of them have. All of it is enqueued, and the host waits for nothing.
+ * A joint step, on each GPU of a group: sums the gradients of this GPU's batches, then those of all
+ * GPUs by NCCL, and updates the model's parameters with the mean. Everything is enqueued; the host
+ * does not wait.
  *
- * A sum that another rank's death leaves hanging is ended by an abort, with garbage in it. So the
- * update happens only if, by then, joint_step_stop() was not called, which always comes before an
- * abort: the GPU reads that once a step, and what it decides holds for all of the update. What
- * joint_step_made() says once the queue is done is what the parameters have learnt from, exactly.
+ * If another rank dies, the sum hangs until it is aborted, and then holds garbage.
+ * joint_step_stop() always precedes an abort: the GPU reads its word once per step, after the sum,
+ * and all of the update follows what it read. Once the queue has drained, the parameters are
+ * exactly those of step joint_step_made().
  *
- * Threads: one, that of the model; joint_step_stop() and joint_step_made() from any.
+ * Threads: the model's thread only; joint_step_stop() and joint_step_made() from any.
  */
 #ifndef TRAINER_EXCHANGE_JOINT_STEP_H
 #define TRAINER_EXCHANGE_JOINT_STEP_H
@@ -32,10 +32,10 @@ struct joint_board {
 struct joint_step {
     const struct engine *engine; /* borrowed, as the model */
     struct model *model;
-    float *sum; /* [P + 1], device memory: of gradients, then how many they are */
+    float *sum; /* [P + 1], device memory: the sum of gradients, then their number */
     int32_t *makes;
     struct joint_board *board;
-    size_t gradients; /* of this GPU in the step of now */
+    size_t gradients; /* of this GPU in the current step */
     bool is_begun;
 };
 
@@ -44,17 +44,17 @@ enum error joint_step_init(struct joint_step *step, const struct engine *engine,
                            struct model *model) MUST_CHECK;
 void joint_step_release(struct joint_step *step);
 
-/* The parameters are those after step `made`; nothing is in the queue. */
+/* The parameters are those of step `made`, and the queue is empty. */
 void joint_step_begin(struct joint_step *step, int64_t made);
 /* Adds the model's gradient. */
 enum error joint_step_add(struct joint_step *step) MUST_CHECK;
-/* The sum of all ranks, and the update: the model's step + 1. Errors of nccl_sum(). */
+/* Sums over all ranks and updates: the model's step + 1. Errors as nccl_sum(). */
 enum error joint_step_make(struct joint_step *step, struct nccl *nccl) MUST_CHECK;
 
-/* No update from now on, whatever is in the queue. */
+/* Suppresses every update from now on, also those in the queue. */
 void joint_step_stop(struct joint_step *step);
 bool joint_step_is_stopped(const struct joint_step *step);
-/* The latest step that was made. */
+/* The last step made. */
 int64_t joint_step_made(const struct joint_step *step);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A rank: a worker's side of a training whose GPUs exchange gradients by NCCL (--exchange nccl).
- * Each has all parameters; server 0 says who belongs to a group, and each rank knows from its place
- * which batches of every step are its own: the places rank, rank + R, ... of the step's N.
+ * Each rank has all parameters; server 0 assigns the members of a group, and a rank's number
+ * determines its batches: places rank, rank + R, ... of each step's N.
  *
- * A group that loses a rank, or that another worker joins, is over: each of it stops, aborts what
- * hangs, and joins anew. The next group begins with what its foremost member has made.
+ * When a member is lost, or another worker joins, the group ends: its ranks stop, abort what hangs,
+ * and join again. The next group starts from the last step of its most advanced member.
  *
- * Threads: one, that of the model; a thread of its own speaks to server 0 meanwhile (rank_watch.h).
+ * Threads: the model's thread only; a thread of the rank's own talks to server 0 (rank_watch.h).
  */
 #ifndef TRAINER_EXCHANGE_RANK_H
 #define TRAINER_EXCHANGE_RANK_H
@@ -22,16 +22,15 @@
 struct exchange;
 struct rank;
 
-/* Of an exchange that knows engine and model (exchange_begin()): loads NCCL and joins a group of a
- * training whose stream has so many batches (INT64_MAX: no end). ERROR_USAGE when the engine's
- * device is no GPU; ERROR_UNAVAILABLE when NCCL is not there; ERROR_CONFLICT when another rank has
- * the same GPU; ERROR_END. */
+/* Loads NCCL and joins a group. Call after exchange_begin() has set engine and model. `batches`:
+ * the length of the stream (INT64_MAX: no end). ERROR_USAGE: the engine's device is no GPU;
+ * ERROR_UNAVAILABLE: NCCL cannot be loaded; ERROR_CONFLICT: another rank uses the same GPU;
+ * ERROR_END: the training is over. */
 enum error rank_open(struct exchange *exchange, int64_t batches, struct rank **ret_rank) MUST_CHECK;
-/* Leaves the group; rank 0 sends what it has made once more when the program is to stop. NULL is
- * legal. */
+/* Leaves the group; after a signal, rank 0 sends its state to server 0 first. NULL is legal. */
 void rank_close(struct rank *rank);
 
-/* As the functions of these names of exchange.h. */
+/* The functions of these names in exchange.h. */
 enum error rank_refill(struct rank *rank, struct feed *feed) MUST_CHECK;
 bool rank_take(struct rank *rank, int64_t batch);
 enum error rank_push(struct rank *rank, size_t rows) MUST_CHECK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of a rank share. Private to them. */
+/* Shared by rank*.c. */
 #ifndef TRAINER_EXCHANGE_RANK_PRIVATE_H
 #define TRAINER_EXCHANGE_RANK_PRIVATE_H
 
@@ -13,29 +13,30 @@ struct rank {
     struct nccl *nccl;
     struct joint_step step;
     struct rank_watch watch;
-    int64_t batches; /* the stream has no batch of this number */
-    float *copy;     /* [state], host: what is sent to server 0; NULL: nothing was yet */
+    int64_t batches; /* the length of the stream */
+    float *copy;     /* [state], host: the state sent to server 0; NULL: none so far */
 
-    bool has_values; /* the model has those of joint_step_made() */
-    int64_t group;   /* of now; 0: none */
+    bool has_values; /* the model has the values of step joint_step_made() */
+    int64_t group;   /* the current one; 0: none */
     size_t rank, ranks;
-    int64_t last;             /* the step that training ends with */
-    struct index_set applied; /* by all steps that are enqueued */
-    int64_t place;            /* in the step of now, of this rank's next batch */
-    struct index_set asked;   /* of the feed, and not brought yet */
-    int failures;             /* groups in a row that did not connect */
+    int64_t last;             /* the step at which training ends */
+    struct index_set applied; /* by all enqueued steps */
+    int64_t place;            /* of this rank's next batch in the current step */
+    struct index_set asked;   /* requested from the feed and not delivered yet */
+    int failures;             /* consecutive groups that did not connect */
 };
 
-/* Is the group over? */
+/* Has the group ended? */
 static inline bool rank_is_broken(struct rank *rank)
 {
     return rank->group == 0 || rank_watch_is_broken(&rank->watch);
 }
 
-/* rank_join.c: leaves the group of now, if there is one, and waits until this worker is part of a
- * new one and has its values. ERROR_END: the training is over. */
+/* rank_join.c: leaves the current group, if any, and blocks until this worker is a member of a new
+ * one and has its values. ERROR_END: the training is over. */
 enum error rank_join(struct rank *rank) MUST_CHECK;
-/* Stops, and ends what hangs: the model's values are of joint_step_made(), if it has_values. */
+/* Stops the joint step and aborts what hangs. Afterwards, if has_values, the model's values are
+ * those of step joint_step_made(). */
 enum error rank_leave(struct rank *rank) MUST_CHECK;
 
 #endif

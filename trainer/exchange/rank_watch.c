@@ -72,6 +72,7 @@ static enum error beat(struct rank_watch *watch)
     return ask(watch, &header, NULL, 0);
 }
 
+/* One that was lost on the way stays, unsent: the group is over. */
 static enum error send_state(struct rank_watch *watch)
 {
     pthread_mutex_lock(&watch->lock);
@@ -84,11 +85,13 @@ static enum error send_state(struct rank_watch *watch)
                                  .step = watch->state_step};
     pthread_mutex_unlock(&watch->lock);
     enum error error = state ? ask(watch, &header, &part, 1) : OK;
+    if (error)
+        return error;
     pthread_mutex_lock(&watch->lock);
     watch->state = NULL;
     pthread_cond_broadcast(&watch->changed);
     pthread_mutex_unlock(&watch->lock);
-    return error;
+    return OK;
 }
 
 static enum error look_at_nccl(struct rank_watch *watch)
@@ -106,7 +109,7 @@ static bool wait_for_next(struct rank_watch *watch)
     struct timespec until = clock_timespec(clock_deadline_ns(BEAT_MS));
     pthread_mutex_lock(&watch->lock);
     int waited = 0;
-    while (!watch->ends && !watch->state && waited == 0)
+    while (!watch->ends && (!watch->state || watch->is_broken) && waited == 0)
         waited = pthread_cond_clockwait(&watch->changed, &watch->lock, CLOCK_MONOTONIC, &until);
     bool goes_on = !watch->ends;
     pthread_mutex_unlock(&watch->lock);
@@ -127,7 +130,7 @@ static void *run(void *context)
         if (!error && watch->link->descriptor >= 0)
             error = send_state(watch);
         if (error)
-            link_close(watch->link); /* the model's thread connects anew */
+            link_close(watch->link); /* the model's thread reconnects */
         if (!error)
             error = look_at_nccl(watch);
         if (error)

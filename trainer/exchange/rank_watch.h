@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watch of a rank: a thread that tells server 0 five times a second how far this rank is, hears
- * whether its group still stands, and looks whether NCCL has met an error. If the group is over it
- * stops the joint step and aborts what hangs in the GPU's queue, so that the model's thread gets
- * on. While it runs the connection to server 0 is its own.
+ * The watch of a rank: a thread that reports this rank's progress to server 0 five times a second,
+ * learns whether its group still exists, and polls NCCL for errors. When the group has ended, it
+ * stops the joint step and aborts what hangs in the GPU's queue, which unblocks the model's thread.
+ * While it runs it owns the connection to server 0.
  *
- * Threads: the model's starts, asks and ends it.
+ * Threads: the model's thread makes all calls.
  */
 #ifndef TRAINER_EXCHANGE_RANK_WATCH_H
 #define TRAINER_EXCHANGE_RANK_WATCH_H
@@ -34,44 +34,44 @@ struct rank_watch {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* Under the lock: */
-    bool is_ready;      /* the thread has chosen its GPU */
-    bool ends;          /* it is to */
-    bool is_connecting; /* NCCL's errors count from here on */
-    bool is_broken;     /* the group is over */
-    bool is_over;       /* the training is */
+    bool is_ready;      /* the thread has selected its GPU */
+    bool ends;          /* the thread must return */
+    bool is_connecting; /* from here on NCCL is polled for errors */
+    bool is_broken;     /* the group has ended */
+    bool is_over;       /* the training has ended */
     bool is_finished;   /* this rank has made the last step */
-    bool wants_state;
-    int64_t ordered;    /* steps that are enqueued */
-    const float *state; /* [state_count], borrowed, to be sent; NULL: none, or it was */
+    bool wants_state;   /* server 0 asked for the state */
+    int64_t ordered;    /* enqueued steps */
+    const float *state; /* [state_count], borrowed: to be sent; NULL: nothing, or sent */
     size_t state_count;
     int64_t state_step;
 };
 
-/* Once; and at the end. */
+/* Once each. */
 void rank_watch_init(struct rank_watch *watch);
 void rank_watch_release(struct rank_watch *watch);
 
-/* Begins to watch the group, whose begin is joint_step_made() and which has nothing enqueued. */
+/* Starts the thread for `group`, which starts from step joint_step_made() with nothing enqueued. */
 enum error rank_watch_start(struct rank_watch *watch, uint64_t generation,
                             int64_t group) MUST_CHECK;
-/* Ends the thread. Legal when none runs. */
+/* Stops the thread, if it runs. */
 void rank_watch_stop(struct rank_watch *watch);
 
-/* NCCL begins to connect. */
+/* NCCL has connected: poll it for errors from now on. */
 void rank_watch_connects(struct rank_watch *watch);
-/* So many steps are enqueued. */
+/* `ordered` steps are enqueued. */
 void rank_watch_tell(struct rank_watch *watch, int64_t ordered);
 void rank_watch_finish(struct rank_watch *watch);
-/* The group is over for this rank, whatever server 0 thinks. */
+/* Ends the group for this rank, whatever server 0 knows. `why` is logged. */
 void rank_watch_break_off(struct rank_watch *watch, const char *why);
 bool rank_watch_is_broken(struct rank_watch *watch);
 bool rank_watch_is_over(struct rank_watch *watch);
 bool rank_watch_wants_state(struct rank_watch *watch);
-/* Sends state[count], of after `step`, which must stay until it is sent or the watch is stopped. */
+/* Sends state[count] of step `step`; it must stay valid until it is sent or the watch stopped. */
 void rank_watch_send(struct rank_watch *watch, const float *state, size_t count, int64_t step);
-/* Waits until something has changed, or the deadline (clock.h); false: the deadline. */
+/* Blocks until something has changed or the deadline (clock.h) has passed; false: the latter. */
 bool rank_watch_await_change(struct rank_watch *watch, int64_t deadline_ns);
-/* Waits until what is to be sent was; false: the deadline has passed, or it cannot be. */
+/* Blocks until the state is sent; false: the deadline has passed, or the group has ended. */
 bool rank_watch_await_sent(struct rank_watch *watch, int64_t deadline_ns);
 
 #endif

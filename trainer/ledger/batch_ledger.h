@@ -10,6 +10,9 @@
  * A batch that was given back is granted again before any later one. Done is final, whoever says
  * so: a holder that lost a batch may have finished it all the same.
  *
+ * ERROR_MEMORY: what is free and who holds what may be wrong from then on, `done` is not; the
+ * ledger is only to be released.
+ *
  * Threads: one at a time.
  */
 #ifndef TRAINER_LEDGER_BATCH_LEDGER_H

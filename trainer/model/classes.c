@@ -33,14 +33,13 @@ static enum error label_text(const cJSON *label, const char *what, char **ret_te
 {
     char number[TEXT_INTEGER_BYTES + 1];
     const char *text = number;
+    int64_t integer;
     if (cJSON_IsString(label))
         text = label->valuestring;
-    else if (cJSON_IsNumber(label) && label->valuedouble >= -9007199254740992.0 &&
-             label->valuedouble <= 9007199254740992.0 &&
-             label->valuedouble == (double)(int64_t)label->valuedouble)
-        *text_write_integer(number, (int64_t)label->valuedouble) = '\0';
+    else if (json_integer(label, &integer))
+        *text_write_integer(number, integer) = '\0';
     else
-        return error_set(ERROR_INPUT, "%s: a label is neither a text nor an integer within 2^53",
+        return error_set(ERROR_INPUT, "%s: a label is neither a text nor an integer within 64 bits",
                          what);
     *ret_text = strdup(text);
     return *ret_text ? OK : error_set_memory(strlen(text), "a label");

@@ -62,11 +62,23 @@ static enum error refuse_count(const struct feature_input_options *options,
                            : "");
 }
 
+enum error feature_input_check_lengths(const struct store_info *info)
+{
+    if (info->lengths == LENGTHS_ALIKE)
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "%s has rows that differ in length, and the models here take rows of one "
+                     "length: a store without longest= in its URI, and not imported from one",
+                     info->uri);
+}
+
 /* Which columns of the store the features are; NULL: all of them as they come. */
 static enum error find_columns(const struct feature_input_options *options,
                                const struct store_info *info, int32_t **ret_columns)
 {
-    enum error error = feature_names_match(options->names, options->called, info, ret_columns);
+    enum error error = feature_input_check_lengths(info);
+    if (!error)
+        error = feature_names_match(options->names, options->called, info, ret_columns);
     if (error || *ret_columns || info->features == options->features)
         return error;
     return refuse_count(options, info);

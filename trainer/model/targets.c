@@ -10,6 +10,8 @@
 #include "common/array.h"
 #include "common/text.h"
 
+#define EXACT_LIMIT (INT64_C(1) << 53)
+
 /* The class of a label value, in a table sorted by value. */
 struct entry {
     double value;
@@ -45,6 +47,14 @@ static enum error map_texts(struct targets *targets)
     return OK;
 }
 
+/* Stores take integers beyond 2^53, which a double does not keep apart, as texts. */
+static bool is_inexact_integer(const char *text)
+{
+    int64_t integer;
+    return text_parse_integer(text, strlen(text), INT64_MIN, INT64_MAX, &integer) &&
+           !text_parse_integer(text, strlen(text), -EXACT_LIMIT, EXACT_LIMIT, &integer);
+}
+
 /* Classes that are no numbers cannot occur among a store's numbers, and are left out. */
 static enum error map_numbers(struct targets *targets)
 {
@@ -55,7 +65,7 @@ static enum error map_numbers(struct targets *targets)
     for (size_t i = 0; i < classes->count; i++) {
         const char *text = classes->texts[i];
         double value;
-        if (text_parse_real(text, strlen(text), &value))
+        if (!is_inexact_integer(text) && text_parse_real(text, strlen(text), &value))
             targets->entries[targets->count++] = (struct entry){value, (int32_t)i};
     }
     qsort(targets->entries, targets->count, sizeof(*targets->entries), compare_entries);
@@ -71,20 +81,36 @@ static enum error map_numbers(struct targets *targets)
     return OK;
 }
 
+/* What is a text for its look only, as 007 or an integer above 2^53, says so. */
+static enum error refuse_texts(const struct store_info *info)
+{
+    double value;
+    size_t i = 0, inexact = 0;
+    for (; i < info->label_text_count; i++) {
+        const char *text = info->label_texts[i];
+        if (!text_parse_real(text, strlen(text), &value))
+            break;
+        if (is_inexact_integer(text))
+            inexact = i;
+    }
+    if (i == info->label_text_count)
+        return error_set(ERROR_INPUT,
+                         "%s: column %s is taken as texts, since it holds integers above 2^53 or "
+                         "with zeros in front, such as '%s'; a regression (linear) needs numbers",
+                         info->uri, info->label_column, info->label_texts[inexact]);
+    return error_set(ERROR_INPUT,
+                     "%s: column %s holds texts such as '%s'; a regression (linear) needs numbers",
+                     info->uri, info->label_column, info->label_texts[i]);
+}
+
 static enum error map_labels(struct targets *targets)
 {
     const struct store_info *info = targets->info;
     if (info->label_kind == LABEL_NONE)
         return error_set(ERROR_INPUT, "%s has no label column; name it in the URI (?label=COLUMN)",
                          info->uri);
-    if (!targets->classes) {
-        if (info->label_kind == LABEL_TEXT)
-            return error_set(ERROR_INPUT,
-                             "%s: column %s holds texts such as '%s'; a regression (linear) needs "
-                             "numbers",
-                             info->uri, info->label_column, info->label_texts[0]);
-        return OK;
-    }
+    if (!targets->classes)
+        return info->label_kind == LABEL_TEXT ? refuse_texts(info) : OK;
     return info->label_kind == LABEL_TEXT ? map_texts(targets) : map_numbers(targets);
 }
 

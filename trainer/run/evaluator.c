@@ -184,7 +184,7 @@ static enum error watch(struct evaluator *evaluator)
         enum error error = look(evaluator);
         if (error)
             return error;
-        if (logdir_is_trained(options->logdir, options->train_steps, true, &seen) &&
+        if (logdir_is_trained(options->logdir, options->train_steps, LOGDIR_ENDED, &seen) &&
             !has_changed(evaluator, &now))
             return OK;
         error = stop_early(evaluator);

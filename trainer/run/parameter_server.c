@@ -70,6 +70,7 @@ static enum error prepare(const struct training_options *options, size_t index,
                                                           .init_from = options->init_from,
                                                           .model = &options->model,
                                                           .train_steps = options->train_steps,
+                                                          .may_stop = options->early_stopping > 0,
                                                           .save_ms = options->save_ms,
                                                           .patience_ms = options->patience_ms}};
     error = listen_as(own, &ret_server->descriptor);

@@ -261,8 +261,18 @@ enum error trained_model_open_store(const struct trained_model *trained,
 {
     const struct feature_names *names = &checkpoint_get_facts(trained->checkpoint)->names;
     bool known = names->count > 0 && names->first_count == names->count;
-    return store_open_apart(source->store_uri, NULL, (const char *const *)names->first,
-                            known ? names->count : 0, ret_store);
+    struct feature_recipe *recipe = checkpoint_get_facts(trained->checkpoint)->recipe;
+    struct store_open_options options = {.columns = (const char *const *)names->first,
+                                         .column_count = known ? names->count : 0,
+                                         .recipe = recipe};
+    enum error error = store_open_apart(source->store_uri, &options, ret_store);
+    if (error || !recipe)
+        return error;
+    error = checkpoint_check_recipe(recipe, checkpoint_path(trained->checkpoint),
+                                    store_info(*ret_store));
+    if (error)
+        store_close(*ret_store);
+    return error;
 }
 
 enum error trained_model_run(struct trained_model *trained,

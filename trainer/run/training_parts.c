@@ -98,6 +98,7 @@ enum error training_parts_join(struct training_parts *parts, const struct traini
                                         .staleness = options->staleness,
                                         .logdir = options->logdir,
                                         .train_steps = options->train_steps,
+                                        .may_stop = options->early_stopping > 0,
                                         .patience_ms = options->patience_ms};
     parts->options = options;
     enum error error = exchange_open(&exchange, &parts->exchange, &parts->checkpoint);
@@ -230,16 +231,25 @@ static enum error choose_names(struct training_parts *parts)
 static enum error open_store(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
-    struct store_cache cache = {.bytes = (uint64_t)options->cache_bytes,
-                                .folder = options->cache,
-                                .folder_limit_bytes = (uint64_t)options->cache_limit};
-    enum error error = store_open_apart(options->store_uri, &cache, NULL, 0, &parts->store);
+    const struct checkpoint_facts *saved = origin_facts(parts);
+    struct store_open_options how = {
+        .cache = {.bytes = (uint64_t)options->cache_bytes,
+                  .folder = options->cache,
+                  .folder_limit_bytes = (uint64_t)options->cache_limit},
+        .recipe = saved ? saved->recipe : NULL};
+    enum error error = store_open_apart(options->store_uri, &how, &parts->store);
     if (error)
         return error;
     const struct store_info *info = store_info(parts->store);
     if (info->features == 0)
         return error_set(ERROR_INPUT, "%s has no feature columns to train on", info->uri);
-    const struct checkpoint_facts *saved = origin_facts(parts);
+    error = feature_input_check_lengths(info);
+    if (!error && saved)
+        error = checkpoint_check_recipe(saved->recipe, checkpoint_path(origin(parts)), info);
+    if (error)
+        return error;
+    parts->facts.recipe = saved ? saved->recipe : info->recipe;
+    feature_recipe_keep(parts->facts.recipe);
     parts->facts.model.shape.features = saved ? saved->model.shape.features : info->features;
     error = choose_names(parts);
     if (!error && saved) {
@@ -374,6 +384,9 @@ static enum error propose(struct training_parts *parts)
         return error;
     take_seed(parts, checkpoint_get_facts(held)->model.seed);
     error = compare_training(held, &parts->facts.model);
+    if (!error)
+        error = checkpoint_check_recipe(checkpoint_get_facts(held)->recipe, checkpoint_path(held),
+                                        store_info(parts->store));
     checkpoint_close(held);
     return error;
 }
@@ -433,11 +446,17 @@ static enum error load_tests(struct training_parts *parts)
     struct store *store = NULL;
     if (!parts->options->test_store_uri)
         return OK;
-    enum error error = store_open_apart(parts->options->test_store_uri, NULL, NULL, 0, &store);
+    struct store_open_options how = {.recipe = parts->facts.recipe};
+    enum error error = store_open_apart(parts->options->test_store_uri, &how, &store);
     if (error)
         return error;
     struct feature_input_options features =
         checkpoint_features(&parts->facts, parts->options->store_uri);
+    if (parts->facts.recipe)
+        error = checkpoint_check_recipe(parts->facts.recipe, parts->options->store_uri,
+                                        store_info(store));
+    if (error)
+        goto out;
     error = targets_new(parts->facts.classes, store, &targets);
     if (error)
         goto out;

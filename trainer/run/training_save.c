@@ -34,11 +34,13 @@ static enum error end_save(struct training *training)
     return OK;
 }
 
-/* A failed save is tried again. A state that is not finite will not be better the next time. */
+/* A failed save is tried again. A state that is not finite will not be better the next time, nor a
+ * logdir that is another trainer's by now. */
 static enum error put_off_save(struct training *training, enum error error)
 {
-    training->unsavable |= error == ERROR_INPUT;
-    if (!error || error == ERROR_INPUT)
+    bool is_final = error == ERROR_INPUT || error == ERROR_CONFLICT;
+    training->unsavable |= is_final;
+    if (!error || is_final)
         return error;
     training->next_save_ns = saver_retry_ns(training->options->save_ms);
     log_warning("%s; it is tried again", error_message());

@@ -18,8 +18,6 @@
 
 #define PREFIX "tombola_worker_"
 
-enum path { PATH_HEALTHZ, PATH_READYZ, PATH_STATUS, PATH_METRICS };
-
 /* What the routes read. */
 struct service {
     const struct training_options *options;
@@ -45,26 +43,15 @@ static void read_figures(struct service *service, struct report_figures *ret_fig
 
 /* ---- answers ------------------------------------------------------------ */
 
-static enum MHD_Result respond_text(struct request *request, const char *text)
-{
-    return response_static(request, "text/plain; charset=utf-8", text, strlen(text), NULL);
-}
-
-static enum MHD_Result route_healthz(struct request *request, struct service *service)
-{
-    (void)service;
-    return respond_text(request, "ok\n");
-}
-
 static enum MHD_Result route_readyz(struct request *request, struct service *service)
 {
     struct report_figures figures;
     read_figures(service, &figures);
     if (figures.step >= 0)
-        return respond_text(request, "ok\n");
+        return status_port_ok(request);
     return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                            "training has not begun: stores are opened, and parameter servers and "
-                            "the sampler are waited for");
+                            "training has not begun: opening stores, or waiting for parameter "
+                            "servers or the sampler");
 }
 
 static void print_status(struct buffer *body, const struct training_options *options,
@@ -96,22 +83,6 @@ static enum MHD_Result route_status(struct request *request, struct service *ser
 }
 
 /* ---- figures ------------------------------------------------------------ */
-
-static const char *const path_names[METRICS_PATHS] = {[PATH_HEALTHZ] = "/healthz",
-                                                      [PATH_READYZ] = "/readyz",
-                                                      [PATH_STATUS] = "/status",
-                                                      [PATH_METRICS] = "/metrics",
-                                                      [METRICS_OTHER] = "other"};
-
-static const struct metrics_words words = {
-    .program = "tombola_worker",
-    .paths = path_names,
-    .label = "none",
-    .items = "items",
-    .requests_help = "HTTP requests answered, by path and status.",
-    .items_help = "Nothing.",
-    .bytes_help = "Bytes of HTTP responses' bodies.",
-};
 
 static void add_seconds(struct buffer *body, const char *name, const char *help, int64_t ns)
 {
@@ -146,31 +117,19 @@ static void print_figures(struct buffer *body, const struct training_options *op
 static enum MHD_Result route_metrics(struct request *request, struct service *service)
 {
     struct buffer body = BUFFER_INIT(STATUS_PORT_BODY_BYTES);
-    struct metrics sum = {0};
-    struct metrics_source source = {.sum = &sum};
     struct report_figures figures;
     read_figures(service, &figures);
     print_figures(&body, service->options, &figures);
-    http_threads_metrics(&request->thread->server->threads, &sum);
-    enum error error = metrics_add_text(&body, &words, &source, 1);
-    if (error) {
-        buffer_release(&body);
-        return response_error(request, error);
-    }
-    return response_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &body);
+    return status_port_metrics(request, "tombola_worker", &body);
 }
 
 static const struct route routes[] = {
-    {.path = "/healthz", .metrics = PATH_HEALTHZ, .open = true, .get = route_healthz},
-    {.path = "/readyz", .metrics = PATH_READYZ, .open = true, .get = route_readyz},
-    {.path = "/status", .metrics = PATH_STATUS, .no_store = true, .get = route_status},
-    {.path = "/metrics", .metrics = PATH_METRICS, .get = route_metrics},
-};
+    STATUS_PORT_ROUTES(route_readyz, route_status, route_metrics)};
 
 static const struct application application = {
     .routes = {routes, sizeof(routes) / sizeof(*routes)},
     .starting_detail = "the training is starting",
-    .paths_detail = "there are /healthz, /readyz, /status and /metrics",
+    .paths_detail = STATUS_PORT_PATHS,
 };
 
 /* ---- life cycle --------------------------------------------------------- */

@@ -28,11 +28,15 @@ static enum error open_logdir(struct coordinator *coordinator)
     if (error || !checkpoint)
         return error;
     bool done = checkpoint_step(checkpoint) >= coordinator->options.train_steps;
+    bool stopped = coordinator->options.may_stop && checkpoint_was_stopped(checkpoint);
     log_info("%s has step %" PRId64 " of %" PRId64 "%s", checkpoint_path(checkpoint),
              checkpoint_step(checkpoint), coordinator->options.train_steps,
-             done ? ": nothing is left to train" : ": going on from there");
+             done      ? ": nothing is left to train"
+             : stopped ? ", where --early-stopping ended training: nothing is left to train (it "
+                         "goes on without --early-stopping)"
+                       : ": going on from there");
     error = coordinator_set_facts(coordinator, checkpoint);
-    if (!error && done)
+    if (!error && (done || stopped))
         coordinator->phase = COORDINATOR_OVER;
     return error;
 }
@@ -286,6 +290,7 @@ enum error coordinator_join(struct coordinator *coordinator, struct peer *server
     if (error)
         return error;
     remote->peer = server;
+    remote->leaves_with = 0;
     if (coordinator->phase == COORDINATOR_OVER) {
         coordinator_tell_servers(coordinator, WIRE_END, NULL);
         return OK;
@@ -337,6 +342,7 @@ enum error coordinator_answer(struct coordinator *coordinator, struct peer *serv
         return OK;
     case WIRE_FREEZE:
         coordinator->cut_wanted = true;
+        coordinator->remotes[server->index].leaves_with = cut->number + 1;
         return OK;
     case WIRE_FROZEN:
         return of_cut && cut->phase == CUT_FREEZING ? cut_take_frozen(coordinator, server) : OK;

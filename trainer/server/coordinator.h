@@ -36,6 +36,7 @@ struct coordinator_options {
     const char *init_from;             /* NULL: at random */
     const struct model_options *model; /* of this process' options: what is proposed must agree */
     int64_t train_steps;
+    bool may_stop;       /* an evaluator may end it before: what was ended so is not gone on with */
     int64_t save_ms;     /* 0: not by time */
     int64_t patience_ms; /* for the logdir's lock */
 };

@@ -8,7 +8,7 @@
  *   COPY     the states arrive and become a checkpoint, written on the saver's thread
  *
  * What a worker that died had pushed to some servers only never arrives at the others: the cut is
- * off after CUT_MS, and tried again once the batch was granted anew.
+ * off after CUT_MS, and tried again once the batch has been granted again.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -149,6 +149,25 @@ static enum error begin_cut(struct coordinator *coordinator)
     return error;
 }
 
+/* A server that is to end waits for a cut that began behind its wish, and is had: after one that is
+ * off its shard would be missing. */
+static void let_leave(struct coordinator *coordinator)
+{
+    const struct cut *cut = &coordinator->cut;
+    struct wire_header header = {
+        .type = WIRE_STORED, .generation = coordinator->generation, .batch = cut->number};
+    coordinator->cut_wanted = false;
+    for (size_t i = 1; i < coordinator->options.servers; i++) {
+        struct remote *remote = &coordinator->remotes[i];
+        if (!remote->peer || remote->leaves_with == 0)
+            continue;
+        if (cut->number < remote->leaves_with)
+            coordinator->cut_wanted = true;
+        else if (peer_send(remote->peer, &header, NULL, 0))
+            log_debug("%s", error_message());
+    }
+}
+
 /* Every state is here. */
 static enum error save_cut(struct coordinator *coordinator)
 {
@@ -166,7 +185,7 @@ static enum error save_cut(struct coordinator *coordinator)
     error = checkpoint_snapshot_of(state, cut->step, &coordinator->layout, &coordinator->facts,
                                    &snapshot);
     cut_end(coordinator);
-    coordinator->cut_wanted = false;
+    let_leave(coordinator);
     coordinator->next_cut_ns = clock_deadline_ns(coordinator->options.save_ms);
     return error ? error : saver_start(coordinator->saver, snapshot);
 }
@@ -181,11 +200,26 @@ enum error cut_take_copied(struct coordinator *coordinator)
     return cut->copies == 0 ? save_cut(coordinator) : OK;
 }
 
+/* What this server holds, which is all that there is. */
+static enum error save_held(struct coordinator *coordinator)
+{
+    const struct held_shard *held = coordinator->held;
+    struct cut *cut = &coordinator->cut;
+    size_t count = held_shard_state_count(held);
+    enum error error = index_set_copy(&cut->batches, &held->applied);
+    if (!error && !(cut->state = array_new(count, sizeof(float), "a checkpoint's state")))
+        error = ERROR_MEMORY;
+    if (error)
+        return error;
+    memcpy(cut->state, held_shard_state(held), count * sizeof(float));
+    cut->step = held->parameters.step;
+    coordinator->group.is_unsaved = false;
+    return save_cut(coordinator);
+}
+
 enum error cut_take_state(struct coordinator *coordinator, const float *state, int64_t step,
                           const struct index_set *applied)
 {
-    size_t count = coordinator->layout.state;
-    struct cut *cut = &coordinator->cut;
     struct batch_ledger *ledger = &coordinator->ledger;
     enum error error =
         held_shard_begin(coordinator->held, coordinator->generation, state, step, applied);
@@ -194,15 +228,8 @@ enum error cut_take_state(struct coordinator *coordinator, const float *state, i
         error = batch_ledger_init(ledger, applied);
     if (!error && coordinator->held->end < INT64_MAX)
         error = batch_ledger_end(ledger, coordinator->held->end);
-    if (!error)
-        error = index_set_copy(&cut->batches, applied);
-    if (!error && !(cut->state = array_new(count, sizeof(float), "a checkpoint's state")))
-        error = ERROR_MEMORY;
-    if (error)
-        return error;
-    memcpy(cut->state, state, count * sizeof(float));
-    cut->step = step;
-    return save_cut(coordinator);
+    coordinator->group.is_unsaved = saver_is_busy(coordinator->saver);
+    return error || coordinator->group.is_unsaved ? error : save_held(coordinator);
 }
 
 /* This server's own part, as soon as it has applied what others have. */
@@ -222,7 +249,7 @@ static enum error copy_own(struct coordinator *coordinator)
 /* ---- saves -------------------------------------------------------------- */
 
 /* As for one process: a save that failed is tried again; a state that is not finite will not be
- * better, and the last one decides. */
+ * better, a logdir that another trainer took over stays its own, and the last one decides. */
 static enum error finish_save(struct coordinator *coordinator)
 {
     int64_t step;
@@ -231,7 +258,7 @@ static enum error finish_save(struct coordinator *coordinator)
         log_info("saved %s", logdir_newest_path(coordinator->logdir));
         return OK;
     }
-    if (error == ERROR_INPUT || step >= coordinator->options.train_steps)
+    if (error == ERROR_INPUT || error == ERROR_CONFLICT || step >= coordinator->options.train_steps)
         return error_prefix(error, "step %" PRId64 " was not saved: ", step);
     coordinator->not_before_ns = saver_retry_ns(coordinator->options.save_ms);
     log_warning("step %" PRId64 " was not saved: %s; it is tried again", step, error_message());
@@ -347,5 +374,8 @@ enum error cut_tick(struct coordinator *coordinator)
         call_cut_off(coordinator);
     if (!error && saver_is_done(coordinator->saver))
         error = finish_save(coordinator);
+    if (!error && coordinator->group.is_unsaved && !saver_is_busy(coordinator->saver) &&
+        clock_now_ns() >= coordinator->not_before_ns)
+        error = save_held(coordinator);
     return error;
 }

@@ -8,7 +8,7 @@
  *   GROUP_NAMING  its rank 0 makes the id by which they find each other (ID)
  *   GROUP_TRAINS  all have their place (GROUP), and say how far they are (BEAT)
  *
- * A group is over when one of it is lost or silent, or asks to join anew, when another worker comes
+ * A group is over when one of it is lost or silent, or joins again, when another worker comes
  * and there is a place for it, or when nobody gets on. The next one begins with the step that the
  * foremost of its members has made. What was learnt from after that step follows from the step's
  * number, whoever of them made it, so that a batch counts once.
@@ -203,6 +203,7 @@ void group_forget(struct coordinator *coordinator)
     coordinator->group.phase = GROUP_NONE;
     coordinator->group.made = 0;
     coordinator->group.gather_ns = 0;
+    coordinator->group.is_unsaved = false;
 }
 
 void group_lose(struct coordinator *coordinator, const struct peer *peer)
@@ -360,8 +361,7 @@ static enum error take_state(struct coordinator *coordinator, struct peer *worke
                          bytes);
     bool is_of_now = is_member(coordinator, worker) && worker->rank == 0 &&
                      coordinator->group.phase == GROUP_TRAINS &&
-                     header->batch == coordinator->group.number && !coordinator->initial &&
-                     !saver_is_busy(coordinator->saver);
+                     header->batch == coordinator->group.number && !coordinator->initial;
     if (!is_of_now || header->step < coordinator_step(coordinator))
         return send_news(coordinator, worker);
     enum error error = check_step(coordinator, worker);

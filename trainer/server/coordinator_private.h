@@ -35,6 +35,7 @@ struct remote {
     struct shard shard;
     bool begun;                   /* it has the shard of this generation */
     bool silent;                  /* it does not answer FREEZE; the log has said so */
+    int64_t leaves_with;          /* it ends behind this cut, or a later one; 0: it does not end */
     int64_t claim_ns, claimed_ns; /* another one is this server, too: since, and latest; 0: none */
 };
 
@@ -52,7 +53,8 @@ struct group {
     char id[128];
     int64_t gather_ns; /* when to begin with those who have come; 0: nobody has */
     int64_t begun_ns, moved_ns;
-    int stalls; /* groups in a row in which nobody got on */
+    int stalls;      /* groups in a row in which nobody got on */
+    bool is_unsaved; /* a state came while an earlier one was saved */
 };
 
 struct coordinator {
@@ -141,7 +143,7 @@ enum error cut_save_initial(struct coordinator *coordinator) MUST_CHECK;
 bool cut_is_saved(const struct coordinator *coordinator);
 
 /* A worker's state after `step`, by which time all of `applied` was learnt from, is this server's,
- * and is saved. The saver is not busy. */
+ * and is saved: at once, or when the saver has done an earlier one. */
 enum error cut_take_state(struct coordinator *coordinator, const float *state, int64_t step,
                           const struct index_set *applied) MUST_CHECK;
 

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "trainer/server/coordinator_private.h"
 
 #define SAY_MS 3000
@@ -33,7 +34,8 @@ static void find_missing(const struct coordinator *coordinator, struct peer *con
     if (away > 0)
         snprintf(out, bytes, "parameter server %zu", first);
     if (away > 1)
-        snprintf(out + strlen(out), bytes - strlen(out), " and %zu others", away - 1);
+        snprintf(out + strlen(out), bytes - strlen(out), " and %zu %s", away - 1,
+                 text_plural((int64_t)away - 1, "other", "others"));
     bool ends = coordinator->phase == COORDINATOR_RUNNING && coordinator_is_finished(coordinator);
     if (away == 0 && !ends && !has_worker(peers, count))
         snprintf(out, bytes, "a worker");

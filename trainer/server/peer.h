@@ -50,6 +50,7 @@ struct peer {
     uint32_t watched; /* events that its server's epoll reports; 0: it does not know it */
     bool waits;       /* its whole frame could not be answered yet */
     bool ending;      /* to be closed when all is sent */
+    bool gone;        /* it hung up; its frame, which waits, still counts */
     struct batch_holder holder;
     int64_t pushes; /* gradients of it that were taken */
     size_t rank;    /* synchronous: which batch of a step it had last, or its rank in `group` */

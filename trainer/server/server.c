@@ -22,9 +22,10 @@
 
 #define EVENTS 64
 #define TICK_MS 20
-#define HELLO_MS 5000  /* for a connection to say who it is */
-#define LEAVE_MS 10000 /* at the end, for workers to fetch the last values */
-#define SAVE_MS 8000   /* for a last cut after SIGTERM */
+#define HELLO_MS 5000   /* for a connection to say who it is */
+#define LEAVE_MS 10000  /* at the end, for workers to fetch the last values */
+#define SAVE_MS 8000    /* after SIGTERM for a last cut, once no earlier one is being saved */
+#define OTHERS_MS 20000 /* the same for servers whose cut server 0 takes, which may be saving */
 #define PEERS_LIMIT 65536
 #define ACCEPT_AGAIN_MS 100
 #define FILES_RESERVED 128 /* of those that may be open: for checkpoints, and a chief's own work */
@@ -145,9 +146,8 @@ static enum error handle_whole(struct server *server, struct peer *peer)
     if (!peer->waits)
         peer_next(peer);
     error = server_watch(server, peer);
-    if (!error && peer->ending && !peer_has_unsent(peer))
-        return server_drop_peer(server, peer);
-    return error;
+    bool done = peer->gone ? !peer->waits : peer->ending && !peer_has_unsent(peer);
+    return !error && done ? server_drop_peer(server, peer) : error;
 }
 
 static enum error serve(struct server *server, struct peer *peer, uint32_t events)
@@ -165,7 +165,7 @@ static enum error serve(struct server *server, struct peer *peer, uint32_t event
     if (!error && !peer->waits && !peer->whole)
         error = peer_read(peer, limit, server);
     else if (!error && events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
-        error = error_set(ERROR_NETWORK, "%s closed the connection", peer->name);
+        return server_heed_hang_up(server, peer);
     if (error) {
         log_debug("%s", error_message());
         return server_drop_peer(server, peer);
@@ -219,14 +219,34 @@ static bool may_leave(struct server *server)
 }
 
 /* After a signal: server 0 takes a cut, the others ask it for one. */
+static void begin_stop(struct server *server, bool is_saving)
+{
+    server->leave_ns = clock_deadline_ns(server->coordinator ? SAVE_MS : OTHERS_MS);
+    server->saved_before = !is_saving;
+    if (server->coordinator)
+        coordinator_save_last(server->coordinator);
+    else
+        server_ask_for_cut(server);
+}
+
+/* A disk that does not answer ends the process (trainer/checkpoint/logdir.c). */
+static void say_saving(struct server *server)
+{
+    if (!server->waits_for_save)
+        log_info("waiting for the checkpoint that is being saved");
+    server->waits_for_save = true;
+}
+
+/* The last cut has its time however long the save took that the signal met: what was learnt
+ * meanwhile would be lost. */
 static bool may_stop(struct server *server)
 {
+    bool is_saving = server->coordinator && coordinator_is_saving(server->coordinator);
     if (server->leave_ns == 0) {
+        begin_stop(server, is_saving);
+    } else if (!server->saved_before && !is_saving) {
+        server->saved_before = true;
         server->leave_ns = clock_deadline_ns(SAVE_MS);
-        if (server->coordinator)
-            coordinator_save_last(server->coordinator);
-        else
-            server_ask_for_cut(server);
     }
     bool saved =
         server->coordinator ? coordinator_is_saved(server->coordinator) : server_was_cut(server);
@@ -234,14 +254,9 @@ static bool may_stop(struct server *server)
         return true;
     if (clock_now_ns() <= server->leave_ns)
         return false;
-    /* No further cut; the one that is being written is the one to name. A disk that does not answer
-     * ends the process (trainer/checkpoint/logdir.c). */
-    if (!server->coordinator || !coordinator_is_saving(server->coordinator))
-        return true;
-    if (!server->waits_for_save)
-        log_info("waiting for the checkpoint that is being saved");
-    server->waits_for_save = true;
-    return false;
+    if (is_saving)
+        say_saving(server);
+    return !is_saving;
 }
 
 /* Who connects and does not say HELLO. */

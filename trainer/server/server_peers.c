@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include "common/array.h"
+#include "common/log.h"
 #include "trainer/server/server_private.h"
 #include "trainer/wire/link.h"
 
@@ -13,12 +14,27 @@ enum error server_watch(const struct server *server, struct peer *peer)
         event.events |= EPOLLIN;
     if (peer_has_unsent(peer))
         event.events |= EPOLLOUT;
-    if (event.events == peer->watched)
+    if (event.events == peer->watched || peer->gone)
         return OK;
     int operation = peer->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     if (epoll_ctl(server->epoll, operation, peer->descriptor, &event) != 0)
         return error_set_errno(ERROR_MEMORY, errno, "cannot watch %s", peer->name);
     peer->watched = event.events;
+    return OK;
+}
+
+enum error server_heed_hang_up(struct server *server, struct peer *peer)
+{
+    struct held_shard *held = &server->held;
+    bool pushes = peer->kind == PEER_WORKER && peer->header.type != WIRE_PULL &&
+                  peer->header.generation == held->generation && held->aggregate == 0;
+    if (!pushes || held_shard_takes(held, peer->header.batch)) {
+        log_debug("%s closed the connection", peer->name);
+        return server_drop_peer(server, peer);
+    }
+    if (epoll_ctl(server->epoll, EPOLL_CTL_DEL, peer->descriptor, NULL) != 0)
+        return error_set_errno(ERROR_MEMORY, errno, "cannot stop watching %s", peer->name);
+    peer->gone = true;
     return OK;
 }
 

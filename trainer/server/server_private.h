@@ -22,6 +22,7 @@ struct server {
     bool doubted;         /* server 0 does not take this one yet; the log has said so */
     uint64_t seen;        /* of the logdir */
     int64_t cut;          /* of the union that is being applied */
+    bool has_cut;         /* server 0 has all of a cut that this one asked for before its end */
     struct status_http *http;
     int64_t publish_ns; /* when to say again how things stand */
     const char *published_phase;
@@ -29,7 +30,8 @@ struct server {
     int64_t late;             /* that were of too old values */
     bool over;                /* the training is */
     int64_t leave_ns;
-    bool waits_for_save; /* beyond leave_ns */
+    bool saved_before;   /* the save is over that a signal met */
+    bool waits_for_save; /* beyond leave_ns; the log has said so */
     bool changed;        /* requests that wait may be looked at again */
 };
 
@@ -52,6 +54,9 @@ enum error server_add_peer(struct server *server, int descriptor, const char *na
                            struct peer **ret_peer) MUST_CHECK;
 /* Closes the connection; what the peer held is free again. */
 enum error server_drop_peer(struct server *server, struct peer *peer) MUST_CHECK;
+/* A peer whose whole frame waits has hung up. What it pushed while this shard was frozen stays:
+ * other servers may have applied it, and no cut would be had without it. */
+enum error server_heed_hang_up(struct server *server, struct peer *peer) MUST_CHECK;
 /* Watches the peer for what it waits for now. */
 enum error server_watch(const struct server *server, struct peer *peer) MUST_CHECK;
 
@@ -81,7 +86,7 @@ enum error server_reach_zero(struct server *server) MUST_CHECK;
 enum error server_heed_zero(struct server *server, const struct peer *zero) MUST_CHECK;
 /* Copies the state of a cut, once it is that. */
 enum error server_tick_cut(struct server *server) MUST_CHECK;
-/* Asks for a cut, before this server ends; server_was_cut() when it was. */
+/* Asks for a cut, before this server ends; server_was_cut() when server 0 has it. */
 void server_ask_for_cut(struct server *server);
 bool server_was_cut(const struct server *server);
 

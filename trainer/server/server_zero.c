@@ -126,6 +126,9 @@ enum error server_heed_zero(struct server *server, const struct peer *zero)
         held_shard_thaw(&server->held);
         server->changed = true;
         return OK;
+    case WIRE_STORED:
+        server->has_cut = true;
+        return OK;
     case WIRE_END:
         server->over = server->changed = true;
         return OK;
@@ -166,7 +169,8 @@ static bool zero_has_left(struct server *server)
     const struct coordinator_options *options = &server->options->coordinator;
     bool may_start = server->held.generation == 0 &&
                      clock_now_ns() - server->zero_away_ns < START_MS * INT64_C(1000000);
-    return logdir_is_trained(options->logdir, options->train_steps, !may_start, &server->seen);
+    return logdir_is_trained(options->logdir, options->train_steps,
+                             logdir_end_for(!may_start, options->may_stop), &server->seen);
 }
 
 /* While server 0 is away no worker gets on either: a short wait for it costs nothing. */
@@ -214,13 +218,11 @@ enum error server_tick_cut(struct server *server)
 
 void server_ask_for_cut(struct server *server)
 {
-    server->cut = WIRE_NONE;
     if (server->held.generation != 0 && say_to_zero(server, WIRE_FREEZE, WIRE_NONE, NULL, NULL))
         log_debug("%s", error_message());
 }
 
 bool server_was_cut(const struct server *server)
 {
-    return !server->zero || server->held.generation == 0 ||
-           (server->cut != WIRE_NONE && !server->held.frozen);
+    return !server->zero || server->held.generation == 0 || server->has_cut;
 }

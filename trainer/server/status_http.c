@@ -15,8 +15,6 @@
 
 #define PREFIX "tombola_ps_"
 
-enum path { PATH_HEALTHZ, PATH_READYZ, PATH_STATUS, PATH_METRICS };
-
 /* What the routes read. */
 struct service {
     pthread_mutex_t lock;
@@ -30,17 +28,6 @@ struct status_http {
 
 /* ---- answers ------------------------------------------------------------ */
 
-static enum MHD_Result respond_text(struct request *request, const char *text)
-{
-    return response_static(request, "text/plain; charset=utf-8", text, strlen(text), NULL);
-}
-
-static enum MHD_Result route_healthz(struct request *request, struct service *service)
-{
-    (void)service;
-    return respond_text(request, "ok\n");
-}
-
 static enum MHD_Result route_readyz(struct request *request, struct service *service)
 {
     pthread_mutex_lock(&service->lock);
@@ -50,7 +37,7 @@ static enum MHD_Result route_readyz(struct request *request, struct service *ser
         return response_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                                 "the parameter server waits for other servers, or for a worker "
                                 "that says what is trained");
-    return respond_text(request, "ok\n");
+    return status_port_ok(request);
 }
 
 static void print_worker(struct buffer *body, const struct worker_status *worker)
@@ -104,22 +91,6 @@ static enum MHD_Result route_status(struct request *request, struct service *ser
 
 /* ---- counters ----------------------------------------------------------- */
 
-static const char *const path_names[METRICS_PATHS] = {[PATH_HEALTHZ] = "/healthz",
-                                                      [PATH_READYZ] = "/readyz",
-                                                      [PATH_STATUS] = "/status",
-                                                      [PATH_METRICS] = "/metrics",
-                                                      [METRICS_OTHER] = "other"};
-
-static const struct metrics_words words = {
-    .program = "tombola_ps",
-    .paths = path_names,
-    .label = "none",
-    .items = "items",
-    .requests_help = "HTTP requests answered, by path and status.",
-    .items_help = "Nothing.",
-    .bytes_help = "Bytes of HTTP responses' bodies.",
-};
-
 static const struct {
     const char *name, *type, *help;
     size_t offset; /* of an int64_t in struct server_status */
@@ -162,31 +133,19 @@ static void print_families(struct buffer *body, const struct server_status *stat
 static enum MHD_Result route_metrics(struct request *request, struct service *service)
 {
     struct buffer body = BUFFER_INIT(STATUS_PORT_BODY_BYTES);
-    struct metrics sum;
-    struct metrics_source source = {.sum = &sum};
     pthread_mutex_lock(&service->lock);
     print_families(&body, &service->status);
     pthread_mutex_unlock(&service->lock);
-    http_threads_metrics(&request->thread->server->threads, &sum);
-    enum error error = metrics_add_text(&body, &words, &source, 1);
-    if (error) {
-        buffer_release(&body);
-        return response_error(request, error);
-    }
-    return response_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &body);
+    return status_port_metrics(request, "tombola_ps", &body);
 }
 
 static const struct route routes[] = {
-    {.path = "/healthz", .metrics = PATH_HEALTHZ, .open = true, .get = route_healthz},
-    {.path = "/readyz", .metrics = PATH_READYZ, .open = true, .get = route_readyz},
-    {.path = "/status", .metrics = PATH_STATUS, .no_store = true, .get = route_status},
-    {.path = "/metrics", .metrics = PATH_METRICS, .get = route_metrics},
-};
+    STATUS_PORT_ROUTES(route_readyz, route_status, route_metrics)};
 
 static const struct application application = {
     .routes = {routes, sizeof(routes) / sizeof(*routes)},
     .starting_detail = "the server is starting",
-    .paths_detail = "there are /healthz, /readyz, /status and /metrics",
+    .paths_detail = STATUS_PORT_PATHS,
 };
 
 /* ---- life cycle --------------------------------------------------------- */

@@ -2,9 +2,12 @@
 #include "trainer/server/status_port.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/http/metrics.h"
+#include "common/http/response.h"
 #include "common/http/server.h"
 
 #define CONNECTIONS 256
@@ -81,4 +84,46 @@ void status_port_add(struct status_port *port, int descriptor,
                      const struct sockaddr_storage *address, socklen_t length)
 {
     server_add_connection(port->server, descriptor, address, length);
+}
+
+/* ---- answers ------------------------------------------------------------ */
+
+enum MHD_Result status_port_ok(struct request *request)
+{
+    return response_static(request, "text/plain; charset=utf-8", "ok\n", strlen("ok\n"), NULL);
+}
+
+enum MHD_Result status_port_healthz(struct request *request, struct service *service)
+{
+    (void)service;
+    return status_port_ok(request);
+}
+
+static const char *const path_names[METRICS_PATHS] = {[STATUS_PORT_HEALTHZ] = "/healthz",
+                                                      [STATUS_PORT_READYZ] = "/readyz",
+                                                      [STATUS_PORT_STATUS] = "/status",
+                                                      [STATUS_PORT_METRICS] = "/metrics",
+                                                      [METRICS_OTHER] = "other"};
+
+enum MHD_Result status_port_metrics(struct request *request, const char *program,
+                                    struct buffer *body)
+{
+    const struct metrics_words words = {
+        .program = program,
+        .paths = path_names,
+        .label = "none",
+        .items = "items",
+        .requests_help = "HTTP requests answered, by path and status.",
+        .items_help = "Nothing.",
+        .bytes_help = "Bytes of HTTP responses' bodies.",
+    };
+    struct metrics sum = {0};
+    struct metrics_source source = {.sum = &sum};
+    http_threads_metrics(&request->thread->server->threads, &sum);
+    enum error error = metrics_add_text(body, &words, &source, 1);
+    if (error) {
+        buffer_release(body);
+        return response_error(request, error);
+    }
+    return response_buffer(request, "text/plain; version=0.0.4; charset=utf-8", body);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The HTTP server of a training's process, for whoever watches: one thread, tokens of scope `read`,
- * limits that are small beside the training's memory. The application brings the paths.
+ * limits that are small beside the training's memory. Every process has the same paths; its
+ * application says what three of them answer.
  *
  * Threads: every call from one at a time.
  */
@@ -10,11 +11,31 @@
 
 #include <sys/socket.h>
 
+#include "common/buffer.h"
 #include "common/error.h"
 #include "common/http/guard.h"
+#include "common/http/request.h"
 #include "common/http/server_state.h"
 
 #define STATUS_PORT_BODY_BYTES ((int64_t)4 << 20) /* of one response */
+
+enum status_port_path {
+    STATUS_PORT_HEALTHZ,
+    STATUS_PORT_READYZ,
+    STATUS_PORT_STATUS,
+    STATUS_PORT_METRICS
+};
+
+/* The application's table of routes, and what a 404 says. */
+#define STATUS_PORT_ROUTES(readyz, status, metrics_)                                           \
+    {.path = "/healthz",                                                                       \
+     .metrics = STATUS_PORT_HEALTHZ,                                                           \
+     .open = true,                                                                             \
+     .get = status_port_healthz},                                                              \
+        {.path = "/readyz", .metrics = STATUS_PORT_READYZ, .open = true, .get = (readyz)},     \
+        {.path = "/status", .metrics = STATUS_PORT_STATUS, .no_store = true, .get = (status)}, \
+        {.path = "/metrics", .metrics = STATUS_PORT_METRICS, .get = (metrics_)},
+#define STATUS_PORT_PATHS "there are /healthz, /readyz, /status and /metrics"
 
 struct status_port;
 
@@ -30,5 +51,15 @@ void status_port_close(struct status_port *port);
 /* Takes a connection that somebody else accepted, non-blocking. */
 void status_port_add(struct status_port *port, int descriptor,
                      const struct sockaddr_storage *address, socklen_t length);
+
+/* ---- answers; on the port's thread --------------------------------------- */
+
+/* 200, "ok". */
+enum MHD_Result status_port_ok(struct request *request);
+enum MHD_Result status_port_healthz(struct request *request, struct service *service);
+/* /metrics: `body` (taken), the application's own families, then the port's counters, whose names
+ * begin with `program`. */
+enum MHD_Result status_port_metrics(struct request *request, const char *program,
+                                    struct buffer *body);
 
 #endif

@@ -17,6 +17,7 @@
 
 #define IDLE_SECONDS 10 /* of a connection, before the first probe */
 #define PROBE_SECONDS 5 /* between probes, of which two may be lost */
+#define FINISH_MS 3000  /* for what is under way when the program is to stop */
 #define UNSENT_MS 20000 /* sent and not acknowledged for so long: the peer is gone */
 
 void link_init(struct link *link, const char *name, const char *host, uint16_t port)
@@ -61,13 +62,25 @@ static enum error fail(struct link *link, int number)
     return error_set_errno(ERROR_NETWORK, number, "%s", link->name);
 }
 
+/* Is the wait over because the program is to stop? */
+static bool is_stopped(struct link *link)
+{
+    if (!stop_requested() || !link->finishes)
+        return stop_requested();
+    if (link->finish_by_ns == 0)
+        link->finish_by_ns = clock_deadline_ns(FINISH_MS);
+    return clock_left_ms(link->finish_by_ns) == 0;
+}
+
 /* A deadline that passes changes nothing. */
 static enum error poll_for(struct link *link, short events, int64_t deadline_ns)
 {
-    while (!stop_requested()) {
+    while (!is_stopped(link)) {
+        bool finishes = link->finishes && link->finish_by_ns != 0;
         struct pollfd wanted[2] = {{.fd = link->descriptor, .events = events},
-                                   {.fd = stop_descriptor(), .events = POLLIN}};
-        int64_t left_ms = clock_left_ms(deadline_ns);
+                                   {.fd = finishes ? -1 : stop_descriptor(), .events = POLLIN}};
+        bool is_sooner = finishes && link->finish_by_ns < deadline_ns;
+        int64_t left_ms = clock_left_ms(is_sooner ? link->finish_by_ns : deadline_ns);
         if (left_ms == 0)
             break;
         int count = poll(wanted, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
@@ -76,7 +89,7 @@ static enum error poll_for(struct link *link, short events, int64_t deadline_ns)
         if (count > 0 && wanted[0].revents)
             return OK;
     }
-    if (stop_requested())
+    if (is_stopped(link))
         return error_set(ERROR_CANCELLED, "stopped while waiting for %s", link->name);
     return error_set(ERROR_TIMEOUT, "%s does not answer", link->name);
 }

@@ -22,6 +22,8 @@ struct link {
     const char *name; /* "parameter server 1 (HOST:PORT)", for messages; borrowed */
     const char *host; /* borrowed */
     uint16_t port;
+    bool finishes;        /* when the program is to stop, waits go on for three seconds */
+    int64_t finish_by_ns; /* their end; 0: it is not to stop yet */
 };
 
 /* Not connected. */

@@ -32,6 +32,7 @@
  *                                                 UNION    it says COPIED once it has applied that,
  *                                                          and COPY brings the state
  *                                                 THAW     the cut is off
+ *   FREEZE    it is to end: wants a cut before    STORED   there is one that began later
  *                                                 END      the training is over
  *
  *   evaluator to server 0                         answer

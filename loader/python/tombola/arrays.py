@@ -11,6 +11,8 @@ from tombola.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_HOST = (1, 3)  # of DLPack's devices: memory, and pinned memory
+
 # What makes an array of ours one of theirs: module, function, how to get it.
 _LIBRARIES = {
     "numpy": ("numpy", "asarray", "numpy"),
@@ -33,7 +35,23 @@ def converter(output: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
         convert: Callable[[Any], Any] = getattr(importlib.import_module(module), function)
     except ImportError as error:
         raise ImportError(f"output={output!r} needs {module}: pip install {package}") from error
-    return convert
+    return _whole(convert) if output == "jax" else convert
+
+
+def _whole(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """JAX keeps 32 bits of an integer unless it was told to keep 64, and says nothing of the others: here they must be none.
+    What lies on a device is not looked at."""
+    numpy = importlib.import_module("numpy")
+
+    def checked(array: Any) -> Any:
+        made = convert(array)
+        if made.dtype == "int32" and array.__dlpack_device__()[0] in _HOST:
+            given = numpy.asarray(array)
+            if (given != numpy.asarray(made)).any():
+                raise UsageError(f"{max(given.ravel(), key=abs)} does not fit the 32 bits that JAX keeps of an integer; "
+                                 "jax.config.update('jax_enable_x64', True) lets it keep 64")
+        return made
+    return checked
 
 
 def current_stream(output: str | Callable[[Any], Any], device_index: int) -> int:

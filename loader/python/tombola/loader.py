@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import multiprocessing.util
 import os
 import sys
 import threading
@@ -17,6 +18,7 @@ from tombola import _core
 from tombola.arrays import converter, current_stream
 from tombola.errors import UsageError
 from tombola.moments import moments
+from tombola.options import count, count_or_auto, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
 
     from tombola.server import Server
 
-    Arrays = tuple[Any, ...]  # ids, labels, x; then weights and groups where they are wanted
+    Arrays = tuple[Any, ...]  # ids, labels, x; lengths where rows differ in it; weights and groups where they are wanted
 
 _PULLS = {"lease": 0, "index": 1, "draw": 2}
 _BAD_ROWS = {"fail": 0, "skip": 1, "replace": 2}
 _LABELS = {"int64": "q", "float32": "f", "float64": "d"}
 _LABELS_ON_DEVICE = {"float64": 1, "int64": 2, "float32": 3, None: 4}  # enum tombola_labels
+_ONE_HOT: dict[bool | str, int] = {True: 5, "float32": 5, "uint8": 6}  # the same
 _WEIGHTS: dict[bool | str, int] = {False: 0, True: 1, "float32": 1, "float64": 2}  # enum tombola_weights
 _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
 _STATE = "tombola"  # the key of a state_dict()
@@ -51,7 +54,10 @@ class Loader:
             train(x, labels)
 
     `ids` are int64 [B]; `labels` are int64 [B], of texts the numbers of `loader.classes`, float64 where the column has real
-    numbers, None where there is none; `x` is [B, *shape], uint8 or float32. On a GPU are labels and x, ids never. All are
+    numbers, None where there is none; `x` is [B, *shape], uint8 or float32. Where rows differ in length (longest=any or
+    longest=N in the store's URI, or of what it was imported from: loader.varies), batches are ids, labels, x, lengths: x is
+    as wide as the batch's longest row, or N, with zeros behind the shorter ones, and lengths, int64 [B], says how many
+    features of each row are its own. On a GPU are labels, x and lengths, ids never. All are
     views of memory that is written again when nothing refers to them any more: keep them for as long as you like (from half
     of `slots` on, copies are handed out).
 
@@ -70,12 +76,24 @@ class Loader:
                     up a row one behind the other (C, H, W), or for each feature
     shape           of a row, such as (28, 28); None: as the store has it (IDX), else (F,)
     label_dtype     int64, float32, float64; None: as above
+    one_hot         True: `labels` are float32 [B, C] or as said ("uint8"), 0 but for a 1 at the label's class, made on the
+                    device: of texts its number in `loader.classes`, of integers it itself, from 0 on
+    num_classes     C, where one_hot is True; 0: as many as there are texts, or the largest integer and one, for which
+                    the keys of all rows are read
     weights         True: batches are ids, labels, x, weights, float32 [B] or as said ("float64"), of the column that
                     weight=NAME in the store's URI names, or that was imported
+    recipe          `loader.recipe` of another loader: missing values and text categories become what they are there, as a
+                    test set's must become what the training set's are; None: missing= and onehot= in the store's URI are
+                    learnt from the store itself
     groups          True: groups come last, int64 [B]: integers, or numbers of `loader.groups`; of group=NAME likewise
     pull            lease: shared with others, what is not trained is lent again; index: batch K of the order, nothing
-                    moves; draw: counts as trained when it is drawn. None: index with rank, world or state, else lease
-    rank, world     of several, this one's batches; all get equally many. pad=True fills the last round with the first ones
+                    moves; draw: counts as trained when it is drawn. None: index with rank, world, parts or state, else lease
+    rank, world     of several, this one's batches; all get equally many, in each loop too, so that some of the next epoch
+                    may stand at a loop's end. pad=True fills the stream's last round with the first ones
+    part, parts     of one rank's batches those of one of several processes, as workers of a DataLoader are
+    bucket_window   with pull="index", of a store whose rows differ in length: within each window of so many batches of an
+                    epoch, rows are sorted by length and cut into batches of similar length, in an order that the seed
+                    decides; each row still comes once an epoch. 0: batches as the sampler cuts them
     epochs          of a loop; 0: it ends with the stream
     stream, worker, first_index, batches, bad_rows (fail, skip, replace), slots, fetchers, patience (seconds; None: without
                     end), trust_labels: as in tombola.h
@@ -105,14 +123,20 @@ class Loader:
         scale: float | None = None,
         mean: float | Iterable[float] | None = None,
         std: float | Iterable[float] | None = None,
-        shape: Sequence[int] | None = None,
+        shape: int | Sequence[int] | None = None,
         label_dtype: Literal["int64", "float32", "float64"] | None = None,
+        one_hot: bool | Literal["float32", "uint8"] = False,
+        num_classes: int = 0,
         weights: bool | Literal["float32", "float64"] = False,
         groups: bool = False,
+        recipe: str | None = None,
         pull: Literal["lease", "index", "draw"] | None = None,
         rank: int | None = None,
         world: int | None = None,
         pad: bool = False,
+        part: int | None = None,
+        parts: int | None = None,
+        bucket_window: int = 0,
         epochs: int = 1,
         stream: str | None = None,
         worker: str | None = None,
@@ -132,6 +156,9 @@ class Loader:
         token: str | None = None,
         authority: str | os.PathLike[str] | None = None,
     ) -> None:
+        url = getattr(sampler, "url", sampler)
+        if not isinstance(url, str):
+            raise UsageError(f"sampler is {sampler!r}; a URL, or what tombola.serve() returned, is right")
         store = store if store is not None else getattr(sampler, "store", None)
         if store is None:
             raise UsageError("store is not given; the URI of the rows is right, such as sqlite:train.db")
@@ -139,41 +166,49 @@ class Loader:
             raise UsageError(f"dtype is {dtype!r}; None (as stored) or 'float32' is right")
         if label_dtype is not None:
             _choose("label_dtype", label_dtype, _LABELS)
-        if epochs < 0:
-            raise UsageError(f"epochs is {epochs}; 1 a loop, or more, or 0 (to the stream's end) is right")
+        if one_hot is not False and label_dtype is not None:
+            raise UsageError(f"label_dtype is {label_dtype!r} beside one_hot; one_hot='uint8' or 'float32' says what those are")
+        if one_hot is False and num_classes:
+            raise UsageError(f"num_classes is {num_classes} of labels that are not one-hot; one_hot=True makes them so")
+        lengths = None if shape is None else tuple(count("shape", it) for it in ((shape,) if isinstance(shape, int) else shape))
         if pull is None:
-            pull = "lease" if rank is None and world is None and state is None else "index"
+            pull = "lease" if rank is None and world is None and parts is None and state is None else "index"
         self._convert = converter(output)
-        self._output, self._copies, self._epochs = output, copy, epochs
+        self._output, self._copies, self._epochs = output, copy, count("epochs", epochs)
         self._options: dict[str, Any] = {
-            "sampler": getattr(sampler, "url", sampler),
+            "sampler": url,
             "store": os.fspath(store),
-            "batch_size": batch_size,
+            "batch_size": count("batch_size", batch_size, 1),
             "device": device,
             "stream": stream,
             "pull": _choose("pull", pull, _PULLS),
             "bad_rows": _choose("bad_rows", bad_rows, _BAD_ROWS),
-            "first_index": first_index,
-            "batches": batches,
+            "first_index": count("first_index", first_index),
+            "batches": count("batches", batches),
             "expand": dtype is not None,
-            "scale": scale or 0.0,
-            "slots": slots,
-            "fetchers": fetchers,
-            "cache_bytes": -1 if cache == "auto" else cache,
-            "resident_bytes": -1 if resident == "auto" else resident,
+            "scale": 0.0 if scale is None else number("scale", scale),
+            "slots": count("slots", slots),
+            "fetchers": count("fetchers", fetchers),
+            "cache_bytes": count_or_auto("cache", cache),
+            "resident_bytes": count_or_auto("resident", resident),
             "cache_dir": None if cache_dir is None else os.fspath(cache_dir),
-            "cache_limit": cache_limit,
-            "patience_ms": -1 if patience is None else max(1, round(patience * 1000)),
+            "cache_limit": count("cache_limit", cache_limit),
+            "patience_ms": -1 if patience is None else max(1, round(number("patience", patience, positive=True) * 1000)),
             "trust_labels": trust_labels,
-            "rank": rank or 0,
-            "world": world or 0,
+            "rank": 0 if rank is None else count("rank", rank),
+            "world": 0 if world is None else count("world", world, 1),
             "pad": pad,
+            "part": 0 if part is None else count("part", part),
+            "parts": 0 if parts is None else count("parts", parts, 1),
+            "bucket_window": count("bucket_window", bucket_window),
             "worker": worker,
             "token": token,
             "authority": None if authority is None else os.fspath(authority),
-            "labels": _LABELS_ON_DEVICE[label_dtype],
+            "labels": _LABELS_ON_DEVICE[label_dtype] if one_hot is False else _choose("one_hot", one_hot, _ONE_HOT),
+            "classes": count("num_classes", num_classes),
             "weights": _choose("weights", weights, _WEIGHTS),
             "groups": bool(groups),
+            "recipe": recipe,
             **moments(mean, std),
         }
         self._lock = threading.Lock()
@@ -182,14 +217,22 @@ class Loader:
         self.rows, self.features = described["rows"], described["features"]
         self.device, self.feature_names = described["device"], described["feature_names"]
         self.classes, self.groups = described["label_texts"], described["group_texts"]
+        self.recipe = described["recipe"]
         self._weighted, self._grouped = weights is not False, groups
         self.dtype = ("uint8", "float32")[described["element"]]
         self.label_dtype = _LABELS_OF_KIND[described["label_kind"]] and (label_dtype or _LABELS_OF_KIND[described["label_kind"]])
-        self.shape = described["shape"] if shape is None else tuple(shape)
+        self.shape = described["shape"] if lengths is None else lengths
+        self.varies = described["lengths"] != 0
+        if self.varies and shape is not None:
+            self.close()
+            raise UsageError(f"shape is {self.shape}, but rows of the store differ in length; a batch is as wide as its longest")
         if math.prod(self.shape) != self.features:
             self.close()
             raise UsageError(f"shape is {self.shape}, {math.prod(self.shape)} elements; a row has {self.features}")
         self._label_format = _LABELS[self.label_dtype] if self.label_dtype else None
+        self.num_classes = described["classes"]
+        if self.num_classes:
+            self.label_dtype = "uint8" if one_hot == "uint8" else "float32"
         self._views = max(1, described["slots"] // 2)
         self._gpu = described["device_index"] if described["device_is_cuda"] else None
 
@@ -214,6 +257,7 @@ class Loader:
         self._loops: weakref.WeakSet[Epoch] = weakref.WeakSet()
         self._newest: Callable[[], Epoch | None] = lambda: None
         self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops)
+        multiprocessing.util.Finalize(self, self._at_exit, exitpriority=0)  # its processes end without atexit
 
     # ---- loops
 
@@ -238,9 +282,14 @@ class Loader:
     def _show(self, batch: _core.Batch) -> Arrays:
         copies = self._copies or self._feed.out > self._views
         labels = None
-        if self._label_format:
+        if self.num_classes:
+            labels = self._convert(batch.one_hot(copies))
+        elif self._label_format:
             labels = self._convert(batch.labels(self._label_format, copies))
-        arrays: Arrays = (self._convert(batch.ids(copies)), labels, self._convert(batch.features(self.shape, copies)))
+        shape = (batch.width,) if self.varies else self.shape
+        arrays: Arrays = (self._convert(batch.ids(copies)), labels, self._convert(batch.features(shape, copies)))
+        if self.varies:
+            arrays += (self._convert(batch.lengths(copies)),)
         if self._weighted:
             arrays += (self._convert(batch.weights(copies)),)
         if self._grouped:
@@ -313,7 +362,7 @@ def _parse(state: Mapping[str, Any]) -> str:
 
 def _finish(feed: _core.Feed, waiting: list[_core.Batch], loops: Iterable[Epoch]) -> None:
     """At the end of the program: what its loops had was trained, unless an exception ended it."""
-    failed = getattr(sys, "last_value", None) is not None
+    failed = getattr(sys, "last_value", None) is not None or sys.exc_info()[1] is not None
     for loop in list(loops):
         loop.settle(not failed)
     waiting.clear()
@@ -344,9 +393,10 @@ class Epoch(_core.Iteration):
 
     def _is_over(self, batch: _core.Batch) -> bool:
         """It belongs to the next loop, and waits for it."""
-        if self._first is None or batch.epoch < self._first:
-            self._first = batch.epoch
-        if self._loader._epochs == 0 or batch.epoch < self._first + self._loader._epochs:
+        epoch = batch.round_epoch  # the same in all ranks, whose loops end together
+        if self._first is None or epoch < self._first:
+            self._first = epoch
+        if self._loader._epochs == 0 or epoch < self._first + self._loader._epochs:
             return False
         self._loader._waiting.append(batch)
         return True

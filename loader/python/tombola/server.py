@@ -43,7 +43,9 @@ def program() -> str:
 def store_uri(store: str | os.PathLike[str], columns: Mapping[str, Any]) -> str:
     """A path, or a URI, with the columns that are named behind it."""
     uri = os.fspath(store)
-    query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in columns.items() if value is not None)
+    texts = {name: {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+             for name, value in columns.items() if value is not None}
+    query = "&".join(f"{name}={quote(text, safe='')}" for name, text in texts.items())
     if not query:
         return uri
     return f"{uri}{'&' if '?' in uri else '?'}{query}"
@@ -57,6 +59,8 @@ class Server:
         self.store = store_uri(store, columns)
         words = [program(), "serve", "--store", self.store, "--listen", listen]
         for name, value in options.items():
+            if value is None or value is False:
+                continue
             words.append(f"--{name.replace('_', '-')}")
             if value is not True:
                 words.append(str(value))
@@ -115,7 +119,7 @@ def serve(store: str | os.PathLike[str], **options: Any) -> Server:
     """Starts a sampler over `store` on a free port of this machine: tombola.serve("train.csv", label="species").
 
     `label`, `id`, `weight`, `group`, `header` and `table` name columns as the store's URI does; all else are options of
-    `tombola-sampler serve`: seed=1, epochs=10, design="equal", state="state". A Loader takes the server in place of a URL,
-    and its store with it.
+    `tombola-sampler serve`: seed=1, epochs=10, design="equal", state="state" (None or False: not given). A Loader takes the
+    server in place of a URL, and its store with it.
     """
     return Server(store, **options)

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
 
+from tombola.errors import UsageError
 from tombola.loader import Loader
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping
 
     from tombola.server import Server
@@ -23,9 +25,11 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         for ids, labels, x in torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2):
             train(x, labels)
 
-    Options are those of Loader. Workers divide the batches by index, as ranks within `rank` and `world`, and plain draws. By
+    Options are those of Loader. Workers divide the batches by index, those of `rank` where there is one, and plain draws. By
     lease the first one has them all: a DataLoader takes from its workers in turn, and would wait for one that can get
-    no more while another one holds the last. A Loader has threads of its own and needs no workers: they copy each batch to
+    no more while another one holds the last. By index and by draws, a second loop needs persistent_workers=True: workers that
+    are started anew know nothing of the first one, and would give its rows again, or leave out what was drawn ahead. A
+    Loader has threads of its own and needs no workers: they copy each batch to
     another process, and count it as trained when the next one is read there.
     """
 
@@ -35,6 +39,11 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         self._options: dict[str, Any] = {"sampler": getattr(sampler, "url", sampler), "store": store or getattr(sampler, "store", None),
                          "batch_size": batch_size, "output": "torch", **options}
         self._loader: Loader | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """No loop has had workers: what the first one's share is in memory that all of this process's workers have."""
+        self._owner, self._first_loop = os.getpid(), torch.zeros(1, dtype=torch.int64).share_memory_()
 
     def _is_by_index(self) -> bool:
         return self._options.get("pull") == "index" or bool({"rank", "world", "state"} & self._options.keys())
@@ -42,9 +51,21 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
     def _open(self) -> Loader:
         options, worker = dict(self._options), torch.utils.data.get_worker_info()
         if worker is not None and self._is_by_index():
-            rank, world = options.get("rank") or 0, options.get("world") or 1
-            options.update(rank=rank * worker.num_workers + worker.id, world=world * worker.num_workers)
+            options.update(part=worker.id, parts=worker.num_workers)
         return Loader(**options)
+
+    def _check_loop(self, loop: int) -> None:
+        """`loop`: a random number that the workers of one loop have in common."""
+        parent = multiprocessing.parent_process()
+        if parent is None or parent.pid != self._owner:
+            return  # of a process that has this Dataset from another one: nobody knows of its loops
+        if not self._first_loop[0]:
+            self._first_loop[0] = loop
+        elif self._first_loop[0] != loop:
+            raise UsageError(
+                "this is the second loop over a DataLoader whose workers are started anew for each: by index they would give "
+                "the first one's rows again, by draws leave out rows; DataLoader(..., persistent_workers=True) goes on with the "
+                "next epoch (a new Dataset begins again)")
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         worker = torch.utils.data.get_worker_info()
@@ -52,10 +73,14 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         if worker is not None and worker.id > 0 and by_lease:
             return iter(())
         if self._loader is None:
+            if worker is not None and not by_lease:
+                self._check_loop(worker.seed - worker.id)
             self._loader = self._open()
         return iter(self._loader)
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._owner != os.getpid():
+            self._begin()
         return {**self.__dict__, "_loader": None}
 
     def state_dict(self) -> Mapping[str, Any] | None:
@@ -67,3 +92,4 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         if self._loader is not None:
             self._loader.close()
         self._loader, self._options = None, {**self._options, "state": state}
+        self._begin()

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2034,SC2154
+# A training on this machine, step by step in a folder: what quickstart and `tombola run` share. Sourced after step.sh.
+#
+#   bad_usage TEXT                   says so, and exits with 2
+#   whole_number NAME VALUE MINIMUM  or it is bad usage
+#   uri_text TEXT                    TEXT as a part of a store URI
+#   claim_folder FOLDER STATUS       makes and locks it; STATUS for `fail` where another one is at work in it
+#   catch_signals                    from now on a signal ends what runs, calls clean_up and exits with 128 + N
+#   run_steps COMMAND...             runs the steps in a process of their own, to their end, and exits as they do
+#   start LOG COMMAND...             in the background of the steps
+#   run TEXT LOG COMMAND...          start, wait for it, fail if it fails
+#   start_sampler OPTION...          serves $samples; sampler_pid, and when it is ready `url`
+#   any_runs PID...                  has one of these children not ended?
+#   exit_status STATUS               in words, with the signal
+#   step_is_reached, find_model      what the checkpoint in $logdir says; the file of the model, into `model`
+#   evaluate_model OPTION...         the step that tests the model
+#
+# The script has the variables work, samples, logdir and steps, the programs sampler and trainer, and two functions:
+#
+#   fail STATUS TEXT [LOG]           says why and exits; STATUS is that of the program that failed, or 1
+#   clean_up                         removes what is incomplete, after the last process has ended
+#
+# Nothing that is started outlives the script, however it ends. So that this holds at any instant, signals are caught in
+# one place that does nothing but wait: the steps run in a second process of the script, without traps, and its session
+# is ended as a whole. (In bash 5.2 a trap that fires while a command substitution is expanded is lost to a syntax error.)
+
+# Bash prints a line of its own ("Killed") for a child that one of these has ended, unless it has a trap for it.
+# shellcheck disable=SC2173
+trap : ABRT BUS FPE ILL KILL SEGV
+
+bad_usage() {
+    echo "${0##*/}: $1 (--help says how)" >&2
+    exit 2
+}
+
+whole_number() {
+    [[ $2 =~ ^[0-9]{1,12}$ && $((10#$2)) -ge $3 ]] || bad_usage "$1 wants a whole number from $3, not '$2'"
+}
+
+uri_text() {
+    local text=${1//%/%25}
+    text=${text//\?/%3F}
+    text=${text//&/%26}
+    text=${text//$'\n'/%0A}
+    printf '%s' "${text//=/%3D}"
+}
+
+# ---- the process that waits ---------------------------------------------------------------------
+
+# Whoever inherits descriptor 9 holds the lock, too.
+claim_folder() {
+    mkdir -p "$1" 2>/dev/null || fail 1 "cannot make the folder $1"
+    { exec 9>"$1/lock"; } 2>/dev/null || fail 1 "cannot write in the folder $1"
+    flock --nonblock --conflict-exit-code 5 9 || {
+        [[ $? == 5 ]] || fail 1 "cannot lock $1/lock"
+        fail "$2" "another ${0##*/} is at work in $1"
+    }
+}
+
+# The function that ends the process $!, where there is one. $! and not a variable: no instant lies between a child's
+# start and its number being there.
+ending=''
+
+catch_signals() {
+    trap 'on_signal HUP 1' HUP
+    trap 'on_signal INT 2' INT
+    trap 'on_signal QUIT 3' QUIT
+    trap 'on_signal PIPE 13' PIPE
+    trap 'on_signal TERM 15' TERM
+}
+
+# shellcheck disable=SC2317
+on_signal() {
+    set +eu
+    trap '' HUP INT QUIT PIPE TERM
+    step_clear
+    echo "${0##*/}: SIG$1: stopping what was started" >&2
+    ${ending:+"$ending" "$!"}
+    clean_up
+    exit $((128 + $2))
+}
+
+# In a session: Ctrl-C reaches only the process that waits. A kill -9 of that one ends the steps, too.
+run_steps() {
+    local status=0
+    ending=end_steps
+    step_tied setsid "$@" </dev/null &
+    wait "$!" || status=$?
+    trap '' HUP INT QUIT PIPE TERM
+    [[ $status -le 128 || $status == 141 ]] || step_fail "the process of the steps ended with $(exit_status "$status")"
+    end_steps "$!"
+    clean_up
+    exit "$status"
+}
+
+# SIGTERM, time to save, SIGKILL. Who is waited for longer is named: its disk may not answer, nor let it be killed.
+end_steps() {
+    local left
+    end_by TERM "$1"
+    has_ended_within 3 "$1" && return
+    name_left "waiting for %s (process %d) to end%s\n"
+    end_by TERM "$1"
+    has_ended_within 17 "$1" && return
+    name_left "%s (process %d) did not end within 20 s and is killed; what it had not saved is lost%s\n"
+    end_by KILL "$1"
+    until has_ended_within 60 "$1"; do :; done
+}
+
+# At first it is no session yet, but one process.
+end_by() { kill -s "$1" -- "-$2" "$2" || true; } 2>/dev/null
+
+# Are all processes of session $2 gone? Those that are not: `left`.
+has_ended_within() {
+    local end_ms
+    step_clock
+    end_ms=$((step_now_ms + $1 * 1000))
+    while find_left "$2" && [[ ${#left[@]} -gt 0 ]]; do
+        [[ $step_now_ms -lt $end_ms ]] || return 1
+        sleep 0.05
+        step_clock
+    done
+}
+
+# Into `left`: the processes of session $1, without those that have ended and that nobody has waited for.
+find_left() {
+    local stat line words
+    left=()
+    for stat in /proc/[0-9]*/stat; do
+        line=''
+        { IFS= read -r -d '' line <"$stat"; } 2>/dev/null || [[ -n $line ]] || continue
+        read -ra words <<<"${line##*) }"
+        if [[ ${words[0]} != Z && (${words[3]} == "$1" || $stat == "/proc/$1/stat") ]]; then
+            left+=("${stat//[^0-9]/}")
+        fi
+    done
+}
+
+# Each of `left` by FORMAT: name, number, and where its log is. Its output goes to the log.
+name_left() {
+    local pid log name folder
+    folder=$(readlink -f "$work")
+    for pid in "${left[@]}"; do
+        log=$(readlink "/proc/$pid/fd/1") || continue
+        name=${log##*/}
+        if [[ $name == *.log ]]; then
+            log="; its log: ${log/#"$folder"/$work}"
+        else
+            name=$(cat "/proc/$pid/comm" 2>/dev/null) || continue
+            log=''
+        fi
+        # shellcheck disable=SC2059
+        printf "%s: $1" "${0##*/}" "${name%.log}" "$pid" "$log" >&2
+    done
+}
+
+# ---- in the process of the steps ----------------------------------------------------------------
+
+start() {
+    local log=$1
+    shift
+    : >"$log"
+    step_tied "$@" </dev/null >"$log" 2>&1 &
+}
+
+run() {
+    local text=$1 log=$2 status=0
+    shift 2
+    start "$log" "$@"
+    step_wait $! "$text" || status=$?
+    [[ $status == 0 ]] || fail "$status" "$text failed with $(exit_status "$status")" "$log"
+}
+
+exit_status() {
+    local name
+    printf 'exit status %d' "$1"
+    [[ $1 -le 128 ]] || ! name=$(kill -l "$1" 2>/dev/null) || printf ' (SIG%s)' "$name"
+}
+
+any_runs() {
+    local pid
+    for pid in "$@"; do
+        step_ended "$pid" || return 0
+    done
+    return 1
+}
+
+start_sampler() {
+    local log=$work/sampler.log address='' said='' deadline_ms=''
+    step_begin sampler
+    start "$log" "$sampler" serve --store "sqlite:$(uri_text "$samples")" --listen 127.0.0.1:0 --state "$work/state" "$@"
+    sampler_pid=$!
+    while [[ -z $address ]] || ! said=$("$sampler" healthcheck --listen "$address" 2>&1); do
+        ! step_ended "$sampler_pid" || fail "$step_status" "the sampler ended with $(exit_status "$step_status") before it was ready" "$log"
+        step_show "waiting for the sampler${said:+: ${said#*: }}; its log: $log"
+        if [[ -n $address ]]; then
+            [[ $step_now_ms -lt $deadline_ms ]] || fail 1 "the sampler is not ready: ${said#*: }" "$log"
+        elif [[ $step_now_ms -ge $((step_start_ms + 10000)) ]] && step_disk_is_full "$log"; then # its log may have room for it
+            fail 1 "the sampler cannot say where it listens" "$log"
+        fi
+        sleep 0.05
+        [[ -n $address ]] || deadline_ms=$((step_now_ms + 60000))
+        address=$(sed -n 's,.*listening on http://\([0-9.:]*\).*,\1,p' "$log" | head -n 1)
+    done
+    url=http://$address
+}
+
+step_is_reached() {
+    [[ $(sed -n 's/^model_checkpoint_path: .*model.ckpt-\([0-9]*\).*/\1/p' "$logdir/checkpoint" 2>/dev/null) -ge $steps ]]
+}
+
+find_model() {
+    model=$(sed -n 's/^model_checkpoint_path: "\(.*\)"$/\1/p' "$logdir/checkpoint" 2>/dev/null) || true
+    [[ $model == /* ]] || model=$logdir/$model
+    [[ -f $model && -s $model ]] || fail 1 "$logdir/checkpoint names no checkpoint that is there"
+}
+
+evaluate_model() {
+    step_begin evaluate
+    run "testing" "$work/evaluate.log" "$trainer" evaluate "$@" --logdir "$logdir"
+    step_end "$(tail -n 1 "$work/evaluate.log")"
+}

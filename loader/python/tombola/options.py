@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""Numbers that people give: what is none, or none that can be, is an error that names the option."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from tombola.errors import UsageError
+
+
+def count(name: str, value: Any, least: int = 0) -> int:
+    """As an integer, of 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if not least <= number < 2**63:
+        raise UsageError(f"{name} is {value!r}; an integer, {least} or more, is right")
+    return number
+
+
+def count_or_auto(name: str, value: Any) -> int:
+    """The same; "auto" is -1."""
+    if isinstance(value, str) and value != "auto":
+        raise UsageError(f"{name} is {value!r}; 'auto', or an integer, 0 or more, is right")
+    return -1 if value == "auto" else count(name, value)
+
+
+def number(name: str, value: Any, *, positive: bool = False) -> float:
+    """Finite, and above 0, or at least not 0."""
+    try:
+        given = float(value)
+    except (TypeError, ValueError):
+        given = math.nan
+    if not math.isfinite(given) or given == 0 or (positive and given < 0):
+        raise UsageError(f"{name} is {value!r}; a finite number {'above' if positive else 'other than'} 0 is right")
+    return given

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `longest=any|N` of a store's URI: rows may differ in length, and how long they may be. A batch of
+ * such rows is filled up with zeros, to its longest row or to N.
+ */
+#ifndef LOADER_STORE_ROW_LIMIT_H
+#define LOADER_STORE_ROW_LIMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/error.h"
+#include "common/uri.h"
+#include "loader/store/store.h"
+
+#define ROW_LIMIT_MOST ((size_t)1 << 30)
+
+/* Zeroed: rows are alike. */
+struct row_limit {
+    enum row_lengths lengths;
+    size_t longest; /* of LENGTHS_LIMITED; ROW_LIMIT_MOST with LENGTHS_VARY, 0 with LENGTHS_ALIKE */
+};
+
+/* Where rows differ that were to be alike. */
+#define ROW_LIMIT_HINT "; longest=any in the URI takes rows of different lengths"
+
+/* ERROR_USAGE: the value is neither. */
+enum error row_limit_read(struct row_limit *limit, struct uri *uri) MUST_CHECK;
+
+static inline bool row_limit_varies(const struct row_limit *limit)
+{
+    return limit->lengths != LENGTHS_ALIKE;
+}
+
+/* F of a store whose longest row has `longest` features. */
+static inline size_t row_limit_features(const struct row_limit *limit, size_t longest)
+{
+    return limit->lengths == LENGTHS_LIMITED ? limit->longest : longest;
+}
+
+/* ERROR_INPUT: a row has `length` features, and that is too many; the caller says which row. */
+enum error row_limit_refuse(const struct row_limit *limit, size_t length) MUST_CHECK;
+
+#endif

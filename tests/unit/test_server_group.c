@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Covers trainer/server/coordinator_group: a server whose workers exchange gradients by themselves
+ * (--exchange nccl), in the words that two workers say to it: from the first JOIN to the last
+ * STATE. test_coordinator_group has groups that begin and end.
+ */
+#include "tests/unit/server_unit.h"
+
+#include "trainer/wire/group.h"
+
+#define LAST 3
+
+int __real_fsync(int descriptor);
+int __wrap_fsync(int descriptor);
+
+static struct served served;
+static int workers[2];
+static _Atomic bool is_disk_busy;
+static uint64_t generation;
+
+int __wrap_fsync(int descriptor)
+{
+    while (atomic_load(&is_disk_busy))
+        clock_sleep_ms(5);
+    return __real_fsync(descriptor);
+}
+
+static int prepare(void **state)
+{
+    log_set_level((enum log_level)(LOG_ERROR + 1));
+    make_folder(state);
+    describe_server(&served, 0, 1, LAST);
+    served.options.coordinator.is_grouped = true;
+    served.options.coordinator.aggregate = 2;
+    return 0;
+}
+
+static int clear(void **state)
+{
+    atomic_store(&is_disk_busy, false);
+    end_server(&served);
+    return remove_folder(state);
+}
+
+/* ---- words --------------------------------------------------------------- */
+
+/* `done`: the stream has no such batch; WIRE_NONE: nothing is known of that. */
+static void say_join(int worker, int64_t done)
+{
+    struct wire_header header = {
+        .type = WIRE_JOIN, .batch = WIRE_NONE, .done = done, .step = WIRE_NONE};
+    say(worker, header, NULL, 0);
+}
+
+static struct wire_header expect_place(int worker, uint32_t rank, struct group_place *ret_place)
+{
+    struct wire_header header = expect(worker, WIRE_GROUP);
+    memcpy(ret_place, frame_bytes, sizeof(*ret_place));
+    assert_int_equal(ret_place->rank, rank);
+    assert_int_equal(ret_place->ranks, 2);
+    generation = header.generation;
+    return header;
+}
+
+/* The answer to a BEAT of `step`. */
+static struct wire_header beat(size_t who, int64_t step, bool is_last)
+{
+    struct wire_header header = {.type = WIRE_BEAT,
+                                 .generation = generation,
+                                 .batch = 1,
+                                 .done = WIRE_NONE,
+                                 .step = step,
+                                 .over = is_last};
+    say(workers[who], header, NULL, 0);
+    return expect(workers[who], WIRE_NEWS);
+}
+
+static struct wire_header say_state(int64_t step, float value)
+{
+    const float state[PARAMETERS] = {value, value, value};
+    struct wire_header header = {
+        .type = WIRE_STATE, .generation = generation, .batch = 1, .step = step};
+    say(workers[0], header, state, sizeof(state));
+    return expect(workers[0], WIRE_NEWS);
+}
+
+/* Until rank 0 is asked for its state. */
+static void beat_until_wanted(int64_t step, bool is_last)
+{
+    for (int i = 0; i < 1000 && beat(0, step, is_last).detail == 0; i++)
+        clock_sleep_ms(5);
+    assert_int_equal(beat(0, step, is_last).detail, 1);
+    assert_int_equal(beat(1, step, is_last).detail, 0);
+}
+
+/* Two workers in their first group, which begins with the server's state. */
+static void begin_with_end(int64_t end)
+{
+    char id[GROUP_ID_BYTES] = "an id";
+    struct group_place place;
+    start_server(&served);
+    workers[0] = call_first(&served);
+    workers[1] = call_next(&served, 1);
+    for (size_t i = 0; i < 2; i++)
+        say_join(workers[i], end);
+    struct wire_header header = expect_place(workers[0], 0, &place);
+    assert_int_equal(header.shared, 1);
+    assert_int_equal(header.bytes, sizeof(place) + sizeof(ones));
+    assert_int_equal(place.last, LAST);
+    struct wire_header of_id = {.type = WIRE_ID, .generation = generation, .batch = 1};
+    say(workers[0], of_id, id, sizeof(id));
+    assert_int_equal(expect(workers[0], WIRE_NEWS).batch, 1);
+    header = expect_place(workers[1], 1, &place);
+    assert_int_equal(header.shared, 0);
+    assert_int_equal(place.has_id, 1);
+    assert_string_equal(place.id, id);
+}
+
+static void begin(void)
+{
+    begin_with_end(WIRE_NONE);
+}
+
+static void hang_up(void)
+{
+    close(workers[0]);
+    close(workers[1]);
+}
+
+/* Of the newest checkpoint. */
+static void assert_saved(int64_t step, int64_t batches, float value, bool ended)
+{
+    struct logdir *logdir;
+    struct checkpoint *newest;
+    struct model_layout layout;
+    float all[PARAMETERS];
+    assert_ok(model_layout_init(&layout, &served.model.shape, &served.model.optimizer));
+    assert_ok(logdir_open_read(folder, &logdir));
+    assert_ok(logdir_newest(logdir, &newest));
+    assert_non_null(newest);
+    assert_int_equal(checkpoint_step(newest), step);
+    const struct checkpoint_facts *facts = checkpoint_get_facts(newest);
+    assert_int_equal(index_set_end(&facts->done), batches);
+    assert_int_equal(index_set_size(&facts->done), batches);
+    assert_int_equal(facts->position.ended, ended);
+    assert_ok(checkpoint_read_state(newest, &layout, all));
+    assert_true(all[0] == value && all[2] == value);
+    checkpoint_close(newest);
+    logdir_close(logdir);
+}
+
+/* ---- a training ---------------------------------------------------------- */
+
+static void test_the_last_state_is_the_end(void **state)
+{
+    (void)state;
+    begin();
+    assert_int_equal(beat(0, 1, false).detail, 0);
+    assert_int_equal(beat(1, LAST, true).detail, 0);
+    beat_until_wanted(LAST, true);
+    say_state(LAST, 5);
+    for (int i = 0; i < 1000 && beat(1, LAST, true).over == 0; i++)
+        clock_sleep_ms(5);
+    assert_int_equal(beat(0, LAST, true).over, 1);
+    int late = call_next(&served, 2); /* is told so at once */
+    say_join(late, WIRE_NONE);
+    assert_int_equal(expect(late, WIRE_NEWS).over, 1);
+    close(late);
+    hang_up();
+    assert_int_equal(join_server(&served), OK);
+    assert_saved(LAST, 2 * LAST, 5, false);
+}
+
+static void test_the_stream_ends_before(void **state)
+{
+    (void)state;
+    begin_with_end(3); /* a step and a half */
+    beat_until_wanted(2, true);
+    say_state(2, 7);
+    for (int i = 0; i < 1000 && beat(1, 2, true).over == 0; i++)
+        clock_sleep_ms(5);
+    hang_up();
+    assert_int_equal(join_server(&served), OK);
+    assert_saved(2, 3, 7, true);
+}
+
+static void test_a_checkpoint_from_time_to_time(void **state)
+{
+    (void)state;
+    served.options.coordinator.save_ms = 2000;
+    begin();
+    assert_int_equal(beat(0, 1, false).detail, 0); /* of the first step the beginning is saved */
+    beat(1, 1, false);
+    pass(3);
+    beat_until_wanted(1, false);
+    say_state(1, 4);
+    hang_up();
+    atomic_store(&served.stop, true);
+    (void)join_server(&served);
+    assert_saved(1, 2, 4, false);
+}
+
+/* The server is stopped: rank 0 has eight seconds to send what was made. */
+static void test_a_signal(void **state)
+{
+    (void)state;
+    begin();
+    beat(1, 2, false);
+    atomic_store(&served.stop, true);
+    beat_until_wanted(2, false);
+    say_state(2, 6);
+    assert_ended(&served, ERROR_CANCELLED, "at step 2; training can go on from step 2");
+    hang_up();
+    assert_saved(2, 4, 6, false);
+}
+
+/* All are stopped while a checkpoint is saved: what rank 0 sends before it leaves is saved, too. */
+static void test_a_state_that_comes_while_one_is_saved(void **state)
+{
+    (void)state;
+    served.options.coordinator.save_ms = 2000;
+    begin();
+    beat(0, 1, false);
+    pass(3);
+    beat_until_wanted(1, false);
+    atomic_store(&is_disk_busy, true);
+    say_state(1, 4);
+    atomic_store(&served.stop, true);
+    say_state(2, 6);
+    hang_up();
+    clock_sleep_ms(60);
+    atomic_store(&is_disk_busy, false);
+    assert_ended(&served, ERROR_CANCELLED, "training can go on from step 2");
+    assert_saved(2, 4, 6, false);
+}
+
+/* Others begin where it ended. */
+static void test_another_server_goes_on(void **state)
+{
+    struct group_place place;
+    (void)state;
+    test_a_signal(state);
+    atomic_store(&served.stop, false);
+    start_server(&served);
+    workers[0] = call_next(&served, 0);
+    workers[1] = call_next(&served, 1);
+    for (size_t i = 0; i < 2; i++)
+        say_join(workers[i], WIRE_NONE);
+    struct wire_header header = expect_place(workers[0], 0, &place);
+    assert_int_equal(header.step, 2);
+    assert_int_equal(header.stock, 1); /* batches 0 to 3 */
+    const float *values = (const float *)(const void *)(frame_bytes + header.bytes) - PARAMETERS;
+    assert_true(values[0] == 6);
+    hang_up();
+}
+
+static void test_an_evaluator_ends_it(void **state)
+{
+    struct group_place place;
+    (void)state;
+    begin();
+    int evaluator = call_as(&served, "evaluator", 0);
+    expect(evaluator, WIRE_WELCOME);
+    say(evaluator, (struct wire_header){.type = WIRE_STOP}, NULL, 0);
+    assert_int_equal(hear(evaluator).type, 0); /* nothing was learnt yet */
+    close(evaluator);
+    beat(0, 1, false);
+    evaluator = call_as(&served, "evaluator", 0);
+    expect(evaluator, WIRE_WELCOME);
+    say(evaluator, (struct wire_header){.type = WIRE_STOP}, NULL, 0);
+    expect(evaluator, WIRE_WELCOME);
+    close(evaluator);
+    for (int i = 0; i < 1000 && beat(0, 1, false).batch != 0; i++)
+        clock_sleep_ms(5);
+    for (size_t i = 0; i < 2; i++) { /* they have step 1, with which the next group ends */
+        struct wire_header join = {.type = WIRE_JOIN,
+                                   .generation = generation,
+                                   .batch = WIRE_NONE,
+                                   .done = WIRE_NONE,
+                                   .step = 1};
+        say(workers[i], join, NULL, 0);
+    }
+    expect_place(workers[0], 0, &place);
+    assert_int_equal(place.last, 1);
+    hang_up();
+}
+
+/* ---- words that cannot be ------------------------------------------------- */
+
+static void test_nonsense_is_refused(void **state)
+{
+    (void)state;
+    begin();
+    int other = call_next(&served, 2);
+    say(other, pull_header(), NULL, 0);
+    expect_refused(other, ERROR_INPUT, "PULL is nothing to say here");
+    other = call_next(&served, 2);
+    say(other, (struct wire_header){.type = WIRE_ID, .batch = 1}, "short", 5);
+    expect_refused(other, ERROR_INPUT, "ID of 5 bytes, not 128");
+    other = call_next(&served, 2);
+    struct wire_header large = {.type = WIRE_STATE, .bytes = sizeof(ones) + 1};
+    wire_header_seal(&large);
+    assert_int_equal(send(other, &large, sizeof(large), MSG_NOSIGNAL), sizeof(large));
+    assert_int_equal(hear(other).type, 0);
+    close(other);
+    assert_int_equal(say_state(0, 1).batch, 1); /* of now, and nothing new: not taken */
+    struct wire_header header = {
+        .type = WIRE_BEAT, .generation = generation, .batch = 1, .step = LAST + 1};
+    say(workers[1], header, NULL, 0);
+    expect_refused(workers[1], ERROR_INPUT, "BEAT of step 4 in a group of steps 0 to 3");
+    close(workers[0]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, prepare, clear)
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_the_last_state_is_the_end),
+    TEST(test_the_stream_ends_before),
+    TEST(test_a_checkpoint_from_time_to_time),
+    TEST(test_a_signal),
+    TEST(test_a_state_that_comes_while_one_is_saved),
+    TEST(test_another_server_goes_on),
+    TEST(test_an_evaluator_ends_it),
+    TEST(test_nonsense_is_refused),
+};
+
+UNIT_MAIN(tests)
