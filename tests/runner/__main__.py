@@ -12,6 +12,7 @@ import parts
 import process
 import record
 import shipped
+from again import try_again
 from changed import take_changes
 from links import Links
 from places import BUILD, LONG, ROOT, shown
@@ -93,6 +94,7 @@ def run(chosen, is_changed):
         chosen.take_all(parts.WHOLE)
     if not perform(parts.steps(chosen), report, LONG and chosen.is_of_whole_parts and not is_changed):
         return give_up("the build failed")
+    try_again(report)
     if is_whole and LONG:
         record.write_long("all", report.sums(), report.wall_s, report.cpu_s)
     return report.close()

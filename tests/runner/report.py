@@ -12,8 +12,13 @@ class Report:
         self.ended = []
 
     def add(self, step):
-        """Prints a step that ended. A build that succeeded has nothing to say."""
+        """Takes and prints a step that ended."""
         self.ended.append(step)
+        self.show(step)
+
+    @staticmethod
+    def show(step):
+        """A build that succeeded has nothing to say."""
         print(f"== {step.name}")
         for line in step.lines:
             print(f"   {line}")
@@ -38,13 +43,20 @@ class Report:
             print(f"   {step.name:<13} {cost(step)}")
         print(f"   {'all':<13} {minutes(self.wall_s)} min, {minutes(self.cpu_s)} processor min")
         print("== branch coverage, as recorded\n   " + record.read("Branch coverage").replace("\n", "\n   "))
-        broken = [step for step in self.ended if step.counts and step.counts[1]]
-        names = [f"{step.name}: {name}" for step in broken for name in step.failed or ["its lines above"]]
-        if names:
-            print("== failed\n   " + "\n   ".join(names))
+        counted = [step for step in self.ended if step.counts]
+        list_names("failed, and passed when nothing else ran", [(step, name) for step in counted for name in step.unsteady])
+        broken = [step for step in counted if step.counts[1]]
+        list_names("failed", [(step, name) for step in broken for name in step.failed or ["its lines above"]])
         passed, failed, skipped = self.sums()
         print(f"{passed} passed, {failed} failed, {skipped} skipped")
         return 1 if failed else 0
+
+
+def list_names(title, found):
+    if found:
+        print(f"== {title}")
+        for step, name in found:
+            print(f"   {step.name}: {name}")
 
 
 def minutes(seconds):

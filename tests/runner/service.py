@@ -14,7 +14,8 @@ from places import CACHE, JOBS, ROOT, shown
 WORKERS = JOBS + 1  # of each part; two run side by side
 # Not beside the sources; without it each worker compiles every file again, for four of five seconds that it needs.
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(CACHE / "python")}
-FAILED = re.compile(r"(?:FAILED|ERROR) (.+)")
+# Behind a name xdist may say @ and a group that stays together.
+FAILED = re.compile(r"(?:FAILED|ERROR) ((\S+?\.py(?:::\w+(?:\[.*?\](?=@| - |$))?)*)(?:@\w+)?(?: - .*)?)$")
 COUNTED = re.compile(r"(\d+) (passed|failed|skipped|error)")
 NONE_COLLECTED = 5
 
@@ -45,5 +46,7 @@ def test(step, build, files, *more, env=None):
     if status not in (0, NONE_COLLECTED) and bad == 0:
         step.broken(f"pytest ended with {status}; {shown(step.log_path)}")
     else:
-        names = [found.group(1) for line in said if (found := FAILED.match(line))]
-        step.count(number["passed"], bad, number["skipped"], names)
+        found = [match for line in said if (match := FAILED.match(line))]
+        step.count(number["passed"], bad, number["skipped"], [match.group(1) for match in found])
+        tests = dict.fromkeys(match.group(2) for match in found)  # one may have failed and left something behind
+        step.repeat = lambda second: test(second, build, tests, *more, *(["-n", 0] if spread else []), env=env)

@@ -23,7 +23,8 @@ class Step:
         self.name, self.work, self.needs, self.waits = name, work, tuple(needs), waits
         self.log_path = LOGS / f"{name}.log"
         self.lines, self.counts, self.failure = [], None, None
-        self.failed = []
+        self.failed, self.unsteady = [], []  # names of tests
+        self.repeat = None  # the work of a second try of what failed
         self.wall_s = self.cpu_s = 0.0
         self.ended = False
         self._cpu = threading.Lock()

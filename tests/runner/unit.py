@@ -64,3 +64,5 @@ def check(step, build, names=None):
         step.broken("unit tests could not be built")
     else:
         step.count(sum(result in GOOD for result in found), bad, found.count("SKIP"), map(shown, failed))
+        programs = [log.relative_to(build.folder).with_suffix("").as_posix() for log in failed]
+        step.repeat = lambda second: check(second, build, programs)

@@ -84,3 +84,42 @@ def test_all_targets_share_the_time_for_fuzzing(runner):
         assert fuzz.seconds_each(targets, True) * targets <= fuzz.BUDGET_S * fuzz.JOBS
         assert fuzz.seconds_each(targets, False) == 1
     assert fuzz.seconds_each(1, True) == fuzz.MOST_S
+
+
+@pytest.mark.parametrize("line, name", [
+    ("FAILED tests/service/test_a.py::test_b", "tests/service/test_a.py::test_b"),
+    ("FAILED tests/service/test_a.py::test_b[two in step]@test_a - AssertionError: [x] - y", "tests/service/test_a.py::test_b[two in step]"),
+    ("ERROR tests/service/test_a.py::test_b[a-[1]] - assert 0", "tests/service/test_a.py::test_b[a-[1]]"),
+    ("FAILED tests/service/test_a.py::TestA::test_b - assert a::b", "tests/service/test_a.py::TestA::test_b"),
+    ("ERROR tests/service/test_a.py - ImportError: b::c", "tests/service/test_a.py")])
+def test_pytest_says_what_failed(runner, line, name):
+    found = runner("service").FAILED.match(line)
+    assert found.group(2) == name
+    assert found.group(1) == line.split(" ", 1)[1]
+
+
+def ended(runner, name, failed, second, repeats=True):
+    """A step with so many failures of ten tests, of which so many fail again."""
+    step = runner("step").Step(name, None)
+    step.count(10 - failed, failed, 0, [f"{name} {number}" for number in range(failed)])
+    step.repeat = (lambda again: again.count(failed - second, second, 0)) if repeats else None
+    return step
+
+
+@pytest.mark.parametrize("steps, failed, unsteady", [
+    ([("a", 1, 0)], 0, ["a 0"]), ([("a", 1, 0), ("b", 2, 0), ("c", 0, 0)], 0, ["a 0", "b 0", "b 1"]),
+    ([("a", 1, 1)], 1, []), ([("a", 2, 1), ("b", 1, 0)], 2, ["b 0"]),
+    ([("a", 2, 0), ("b", 2, 0)], 4, []), ([("a", 1, 0), ("b", 1, 0, False)], 2, [])])
+def test_the_few_that_failed_are_tried_again(runner, tmp_path, monkeypatch, capsys, steps, failed, unsteady):
+    """Many are not, and none where something else failed, too: it would change nothing."""
+    monkeypatch.setattr(runner("step"), "LOGS", tmp_path)
+    report = runner("report").Report()
+    for words in steps:
+        report.add(ended(runner, *words))
+    runner("again").try_again(report)
+    assert report.sums() == [10 * len(steps) - failed, failed, 0]
+    assert [name for step in report.ended for name in step.unsteady] == unsteady
+    assert report.close() == (1 if failed else 0)
+    said = capsys.readouterr().out
+    for name in unsteady:
+        assert f"   {name[0]}: {name}\n" in said.partition("== failed, and passed when nothing else ran")[2]
