@@ -2,6 +2,7 @@
 #include "common/json.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 #include "common/text.h"
 
 #define EXACT_INTEGER_LIMIT 9007199254740992.0 /* 2^53 */
-#define EXACT_INTEGER_DIGITS 16                /* shorter numbers are below it */
+#define EXACT_DIGITS 15                        /* of a number a double holds so many */
 
 static int compare_keys(const void *a, const void *b)
 {
@@ -84,7 +85,8 @@ static enum error keep_long_numbers(cJSON *item, struct number_scan *scan)
         const char *number;
         size_t length;
         next_number(scan, &number, &length);
-        if (length < EXACT_INTEGER_DIGITS)
+        bool has_exponent = memchr(number, 'e', length) || memchr(number, 'E', length);
+        if (length <= EXACT_DIGITS && !has_exponent)
             return OK;
         item->valuestring = strndup(number, length);
         return item->valuestring ? OK : error_set_memory(length, "a number");
@@ -99,13 +101,20 @@ bool json_integer(const cJSON *item, int64_t *ret_value)
     if (!cJSON_IsNumber(item))
         return false;
     if (item->valuestring) /* its double may be another number: 2^53 + 1, with a point */
-        return text_parse_integer(item->valuestring, strlen(item->valuestring), INT64_MIN,
-                                  INT64_MAX, ret_value);
+        return text_parse_json_integer(item->valuestring, strlen(item->valuestring), ret_value);
     double value = item->valuedouble;
     if (value != floor(value) || fabs(value) > EXACT_INTEGER_LIMIT)
         return false;
     *ret_value = (int64_t)value;
     return true;
+}
+
+const char *json_number(const cJSON *item, char out[JSON_NUMBER_BYTES])
+{
+    if (!item->valuestring)
+        return text_of_real(item->valuedouble, out);
+    snprintf(out, JSON_NUMBER_BYTES, "%s", item->valuestring);
+    return out;
 }
 
 /* ---- parsing ------------------------------------------------------------ */
@@ -164,17 +173,12 @@ enum error json_get_integer(const cJSON *object, const char *key, const char *wh
     const cJSON *item = find(object, key, what, "an integer", cJSON_IsNumber);
     if (!item)
         return ERROR_INPUT;
-    char given[TEXT_REAL_BYTES];
+    char given[JSON_NUMBER_BYTES];
     if (json_integer(item, ret_value))
         return OK;
-    if (item->valuestring)
-        return error_set(ERROR_INPUT,
-                         "\"%s\" in %s is %.40s, must be an integer within -2^63 and 2^63 - 1, "
-                         "without point and exponent",
-                         key, what, item->valuestring);
     return error_set(ERROR_INPUT,
                      "\"%s\" in %s is %s, must be an integer within -2^63 and 2^63 - 1", key, what,
-                     text_of_real(item->valuedouble, given));
+                     json_number(item, given));
 }
 
 enum error json_get_text(const cJSON *object, const char *key, const char *what,

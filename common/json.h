@@ -21,9 +21,12 @@
 enum error json_parse(const char *text, size_t length, const char *what,
                       cJSON **ret_json) MUST_CHECK;
 
-/* Is it an integer within 64 bits? 1.0 and 1e3 are; beyond 2^53, and where it has 16 characters or
- * more, plain digits only. */
+/* Is it an integer within 64 bits? 1.0 and 1e3 are. No number is rounded to one. */
 bool json_integer(const cJSON *item, int64_t *ret_value);
+
+/* A number as it was written, or nearly so, at most 40 characters, for messages; returns `out`. */
+#define JSON_NUMBER_BYTES 41
+const char *json_number(const cJSON *item, char out[JSON_NUMBER_BYTES]);
 /* "a text", "a number", "true or false", "an array", "an object", "null": for messages. */
 const char *json_kind(const cJSON *item);
 

@@ -42,10 +42,10 @@ static enum error keep_number(const cJSON *item, const char **ret_text)
 {
     char number[TEXT_REAL_BYTES];
     int64_t integer;
-    if (item->valuestring) /* long ones are kept as they were written */
-        return keep_copy(item->valuestring, ret_text);
     if (json_integer(item, &integer))
         snprintf(number, sizeof(number), "%" PRId64, integer);
+    else if (item->valuestring) /* long ones are kept as they were written */
+        return keep_copy(item->valuestring, ret_text);
     else
         text_of_real(item->valuedouble, number);
     return keep_copy(number, ret_text);

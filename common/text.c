@@ -36,6 +36,47 @@ bool text_parse_integer(const char *text, size_t length, int64_t minimum, int64_
     return true;
 }
 
+/* value * 10^places, unless that overflows. */
+static bool shift_left(int64_t *value, int64_t places)
+{
+    while (*value != 0 && places-- > 0) {
+        if (__builtin_mul_overflow(*value, 10, value))
+            return false;
+    }
+    return true;
+}
+
+bool text_parse_json_integer(const char *text, size_t length, int64_t *ret_value)
+{
+    int64_t value = 0, exponent = 0; /* `value` without its last zeros, and negative, as above */
+    int64_t zeros = 0, behind_point = 0;
+    bool negative = text[0] == '-', has_point = false;
+    size_t at = negative;
+    for (; at < length && text[at] != 'e' && text[at] != 'E'; at++) {
+        has_point |= text[at] == '.';
+        if (text[at] == '.')
+            continue;
+        behind_point += has_point;
+        zeros++;
+        if (text[at] == '0')
+            continue;
+        if (!shift_left(&value, zeros) || __builtin_sub_overflow(value, text[at] - '0', &value))
+            return false;
+        zeros = 0;
+    }
+    at += at + 1 < length && text[at + 1] == '+' ? 2 : 1;
+    bool is_far = at < length && !text_parse_integer(text + at, length - at, INT32_MIN, INT32_MAX,
+                                                     &exponent); /* longer than any text is */
+    if (is_far && value != 0)
+        return false;
+    int64_t places = exponent + zeros - behind_point;
+    if ((value != 0 && places < 0) || !shift_left(&value, places) ||
+        (!negative && __builtin_sub_overflow((int64_t)0, value, &value)))
+        return false;
+    *ret_value = value;
+    return true;
+}
+
 bool text_parse_bytes(const char *text, int64_t minimum, int64_t *ret_bytes)
 {
     static const char units[] = "KMGT";

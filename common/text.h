@@ -23,6 +23,10 @@ struct text {
 bool text_parse_integer(const char *text, size_t length, int64_t minimum, int64_t maximum,
                         int64_t *ret_value);
 
+/* Decimal integer as JSON may write it, 1.0 and 1e3 as well, exactly; not "" and nothing but a JSON
+ * number. true and *ret_value when it is one, and fits. */
+bool text_parse_json_integer(const char *text, size_t length, int64_t *ret_value);
+
 /* Bytes: an integer, or one with K, M, G or T behind it (2^10, 2^20, ...). */
 bool text_parse_bytes(const char *text, int64_t minimum, int64_t *ret_bytes);
 

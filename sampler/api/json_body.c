@@ -107,13 +107,9 @@ static enum error refuse_kind(const char *field, const cJSON *item, const char *
 static enum error refuse_number(const char *field, const cJSON *item, int64_t minimum,
                                 int64_t maximum)
 {
-    char given[64];
-    if (item->valuestring)
-        snprintf(given, sizeof(given), "%.40s", item->valuestring);
-    else
-        text_of_real(item->valuedouble, given);
+    char given[JSON_NUMBER_BYTES];
     return error_set(ERROR_INPUT, "\"%s\" is %s, must be an integer from %" PRId64 " to %" PRId64,
-                     field, given, minimum, maximum);
+                     field, json_number(item, given), minimum, maximum);
 }
 
 static enum error integer_of(const char *field, const cJSON *item, int64_t minimum, int64_t maximum,

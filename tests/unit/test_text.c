@@ -86,6 +86,43 @@ static void test_bad_integers_are_refused(void **state)
     }
 }
 
+static void test_json_integers(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        int64_t value;
+    } good[] = {{"0", 0},
+                {"-0", 0},
+                {"0.000e5", 0},
+                {"7.0", 7},
+                {"1e3", 1000},
+                {"1.5E+1", 15},
+                {"1200e-2", 12},
+                {"9223372036854775807.0", INT64_MAX},
+                {"-9.223372036854775808e18", INT64_MIN},
+                {"0e99999999999999999999", 0},
+                {"92233720368547758070e-1", INT64_MAX}};
+    static const char *const bad[] = {"0.5",
+                                      "1e-1",
+                                      "15e-1",
+                                      "9223372036854775808",
+                                      "1e19",
+                                      "1e99999999999",
+                                      "1e-99999999999999999999",
+                                      "-9223372036854775809.0"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        int64_t value = 42;
+        assert_true(text_parse_json_integer(good[i].text, strlen(good[i].text), &value));
+        assert_true(value == good[i].value);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        int64_t value = 42;
+        assert_false(text_parse_json_integer(bad[i], strlen(bad[i]), &value));
+        assert_int_equal(value, 42);
+    }
+}
+
 static void test_integer_bounds_and_length(void **state)
 {
     (void)state;
@@ -364,6 +401,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_integers_are_exact),
     cmocka_unit_test(test_sizes_with_units),
     cmocka_unit_test(test_bad_integers_are_refused),
+    cmocka_unit_test(test_json_integers),
     cmocka_unit_test(test_integer_bounds_and_length),
     cmocka_unit_test(test_written_integers_equal_printf),
     cmocka_unit_test(test_reals_round_as_strtod),
