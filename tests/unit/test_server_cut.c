@@ -281,6 +281,34 @@ static void test_another_server_asks_for_a_cut(void **state)
     close(worker);
 }
 
+/* When all is saved there is none; a batch that server 1 alone has is waited for. */
+static void test_another_server_leaves_without_a_cut(void **state)
+{
+    int server;
+    (void)state;
+    served.options.coordinator.save_ms = 60000;
+    int worker = begin(&server);
+    struct wire_header leaving = word(WIRE_FREEZE, WIRE_NONE);
+    say(server, leaving, NULL, 0);
+    expect(server, WIRE_STORED);
+    leaving.step = 1;
+    say(server, leaving, NULL, 0);
+    clock_sleep_ms(60);
+    assert_int_equal(recv(server, frame_bytes, 1, MSG_DONTWAIT), -1);
+    pull(worker, 0);
+    push(worker, 0, WIRE_NONE, -1);
+    int64_t cut = expect(server, WIRE_FREEZE).batch;
+    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 1});
+    assert_union(server, cut, 0, 1);
+    say_copy(server, cut);
+    expect(server, WIRE_STORED);
+    assert_saved(1, -1, 7);
+    say(server, leaving, NULL, 0);
+    expect(server, WIRE_STORED);
+    close(server);
+    close(worker);
+}
+
 static void test_words_that_no_server_says(void **state)
 {
     int server;
@@ -913,6 +941,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_server_that_is_silent_at_each_cut),
     TEST(test_copies_of_another_size),
     TEST(test_another_server_asks_for_a_cut),
+    TEST(test_another_server_leaves_without_a_cut),
     TEST(test_words_that_no_server_says),
     TEST(test_a_server_that_lost_its_connection_keeps_its_shard),
     TEST(test_a_server_that_comes_by_a_second_connection),

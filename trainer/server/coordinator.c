@@ -343,6 +343,7 @@ enum error coordinator_answer(struct coordinator *coordinator, struct peer *serv
     case WIRE_FREEZE:
         coordinator->cut_wanted = true;
         coordinator->remotes[server->index].leaves_with = cut->number + 1;
+        coordinator->remotes[server->index].leaves_at = header->step;
         return OK;
     case WIRE_FROZEN:
         return of_cut && cut->phase == CUT_FREEZING ? cut_take_frozen(coordinator, server) : OK;

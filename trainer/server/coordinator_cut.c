@@ -149,22 +149,40 @@ static enum error begin_cut(struct coordinator *coordinator)
     return error;
 }
 
+static void let_leave(const struct coordinator *coordinator, struct remote *remote)
+{
+    struct wire_header header = {.type = WIRE_STORED,
+                                 .generation = coordinator->generation,
+                                 .batch = coordinator->cut.number};
+    remote->leaves_with = 0;
+    if (peer_send(remote->peer, &header, NULL, 0))
+        log_debug("%s", error_message());
+}
+
 /* A server that is to end waits for a cut that began behind its wish, and is had: after one that is
  * off its shard would be missing. */
-static void let_leave(struct coordinator *coordinator)
+static void let_leave_with_cut(struct coordinator *coordinator)
 {
-    const struct cut *cut = &coordinator->cut;
-    struct wire_header header = {
-        .type = WIRE_STORED, .generation = coordinator->generation, .batch = cut->number};
     coordinator->cut_wanted = false;
     for (size_t i = 1; i < coordinator->options.servers; i++) {
         struct remote *remote = &coordinator->remotes[i];
         if (!remote->peer || remote->leaves_with == 0)
             continue;
-        if (cut->number < remote->leaves_with)
+        if (coordinator->cut.number < remote->leaves_with)
             coordinator->cut_wanted = true;
-        else if (peer_send(remote->peer, &header, NULL, 0))
-            log_debug("%s", error_message());
+        else
+            let_leave(coordinator, remote);
+    }
+}
+
+/* What is saved is all that there is, on a shard that is to end as well: no cut will be due. */
+static void let_leave_without(struct coordinator *coordinator)
+{
+    for (size_t i = 1; i < coordinator->options.servers; i++) {
+        struct remote *remote = &coordinator->remotes[i];
+        if (remote->peer && remote->leaves_with != 0 &&
+            remote->leaves_at == coordinator_step(coordinator))
+            let_leave(coordinator, remote);
     }
 }
 
@@ -185,7 +203,7 @@ static enum error save_cut(struct coordinator *coordinator)
     error = checkpoint_snapshot_of(state, cut->step, &coordinator->layout, &coordinator->facts,
                                    &snapshot);
     cut_end(coordinator);
-    let_leave(coordinator);
+    let_leave_with_cut(coordinator);
     coordinator->next_cut_ns = clock_deadline_ns(coordinator->options.save_ms);
     return error ? error : saver_start(coordinator->saver, snapshot);
 }
@@ -374,6 +392,8 @@ enum error cut_tick(struct coordinator *coordinator)
         call_cut_off(coordinator);
     if (!error && saver_is_done(coordinator->saver))
         error = finish_save(coordinator);
+    if (!error && coordinator->cut_wanted && coordinator_is_saved(coordinator))
+        let_leave_without(coordinator);
     if (!error && coordinator->group.is_unsaved && !saver_is_busy(coordinator->saver) &&
         clock_now_ns() >= coordinator->not_before_ns)
         error = save_held(coordinator);

@@ -36,6 +36,7 @@ struct remote {
     bool begun;                   /* it has the shard of this generation */
     bool silent;                  /* it does not answer FREEZE; the log has said so */
     int64_t leaves_with;          /* it ends behind this cut, or a later one; 0: it does not end */
+    int64_t leaves_at;            /* the step of its shard when it said so */
     int64_t claim_ns, claimed_ns; /* another one is this server, too: since, and latest; 0: none */
 };
 
