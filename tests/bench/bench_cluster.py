@@ -32,6 +32,7 @@ THIN = bench.choose([(workers, batch_us) for batch_us in (10000, 1000) for worke
 PRINT_EVERY = 20
 POLL_S = 0.02
 LIMIT_S = 400
+TRIES = 3  # of a peer's training that breaks off
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
 STEP = re.compile(r"^(\d+\.\d+): Worker \d+: training step \d+ done \(global step: (\d+)\)$", re.M)
 
@@ -57,6 +58,10 @@ def said(process):
 
 
 # ---- the classic job ----------------------------------------------------------------------------
+
+
+class BrokeOff(SystemExit):
+    """A training did, for the reason that is told."""
 
 
 class Training:
@@ -103,7 +108,10 @@ class Training:
                 begin = time.time(), self.cpu_seconds(processes)
             time.sleep(POLL_S)
         if any(process.poll() != 0 for process in processes[self.servers:]):
-            sys.exit("\n".join(["the training did not end well:", *map(said, processes)]))
+            why = "\n".join(["the training did not end well:", *map(said, processes)])
+            for process in processes:
+                bench.stop(process)
+            raise BrokeOff(why)
         return begin
 
     def end(self, processes):
@@ -156,11 +164,23 @@ class Theirs(Training):
     """peer_cluster.py's."""
 
     patience_s = 1
+    broke_off = 0  # times
 
     def __init__(self, kind, module, folder, servers, workers):
         super().__init__(servers, workers)
         self.words = [bench.python_with(module), Path(__file__).with_name("peer_cluster.py"), kind, "--data", folder,
                       "--rows", ROWS, "--steps", STEPS, "--print_every", PRINT_EVERY]
+
+    def measure(self):
+        """TensorFlow's now and then breaks off in the middle; a peer gets another chance, one of ours none."""
+        while True:
+            try:
+                return super().measure()
+            except BrokeOff as why:
+                self.broke_off += 1
+                if self.broke_off == TRIES:
+                    raise
+                print(why, file=sys.stderr)
 
     def command(self, folder):
         return [*self.words, "--logdir", folder / "run"]
@@ -205,6 +225,8 @@ def measure_trainings(sampler, csv, database):
         "cluster", "by", "steps/s", "min .. max", "CPU us a step", "accuracy", "CPU ratio", "ratio"], lines, [
         f"{bench.ROUNDS} rounds. Ours pulls from the sampler and fetches, theirs have all {ROWS:,} rows in memory.",
         "A step in common is of a batch of 100 of each worker. Accuracy is that of the model after the last step.",
+        *(f"{name} broke off in {cluster} and began anew: {entry.broke_off} times." for (cluster, name), entry in
+          entries.items() if isinstance(entry, Theirs) and entry.broke_off),
         *(f"No rows for GPUs that exchange gradients by NCCL: {why}." for why in [gpus.that_exchange()[1]] if why)])
 
 
