@@ -71,8 +71,8 @@ _Static_assert((int)TOMBOLA_LEASE == FEED_LEASE && (int)TOMBOLA_INDEX == FEED_IN
                    (int)TOMBOLA_LENGTHS_VARY == LENGTHS_VARY &&
                    (int)TOMBOLA_LENGTHS_LIMITED == LENGTHS_LIMITED &&
                    (int)TOMBOLA_U8 == ELEMENT_U8 && (int)TOMBOLA_F32 == ELEMENT_F32 &&
-                   (int)TOMBOLA_LABEL_NONE == LABEL_NONE && (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT &&
-                   (int)TOMBOLA_LABELS_I64 == LABELS_I64 &&
+                   (int)TOMBOLA_I32 == ELEMENT_I32 && (int)TOMBOLA_LABEL_NONE == LABEL_NONE &&
+                   (int)TOMBOLA_LABEL_TEXT == LABEL_TEXT && (int)TOMBOLA_LABELS_I64 == LABELS_I64 &&
                    (int)TOMBOLA_LABELS_BY_KIND == LABELS_BY_KIND &&
                    (int)TOMBOLA_LABELS_ONE_HOT_U8 == LABELS_ONE_HOT_U8 &&
                    (int)TOMBOLA_WEIGHTS_NONE == WEIGHTS_NONE &&

@@ -112,7 +112,7 @@ enum tombola_bad_rows {
     TOMBOLA_BAD_ROWS_REPLACE = 2 /* the row is zeros, its label 0; counted */
 };
 
-enum tombola_element { TOMBOLA_U8 = 0, TOMBOLA_F32 = 1 };
+enum tombola_element { TOMBOLA_U8 = 0, TOMBOLA_F32 = 1, TOMBOLA_I32 = 2 };
 
 /* Rows of a store whose URI has longest=any or longest=N, or that was imported from one, differ in
  * length. */
@@ -160,7 +160,8 @@ struct tombola_options {
     int bad_rows;            /* enum tombola_bad_rows */
     int64_t first_index;     /* TOMBOLA_INDEX: the first batch's number */
     int64_t batches;         /* end after so many; 0: when the stream ends */
-    int expand;              /* 1: bytes become floats, times `scale`; 0: features as stored */
+    int expand;              /* 1: bytes become floats, times `scale`; 0: features as stored, as
+                              * TOMBOLA_I32 (element=i32 in the URI) always are */
     float scale;             /* 0: 1/255 */
     size_t
         slots; /* as many batches may be out; 0: 8, up to 16 for leases and 64 by index, of which,
@@ -190,7 +191,7 @@ struct tombola_options {
     /* Features become (x - mean) / deviation, as floats, where bytes were multiplied by `scale`. A
      * row is `channels` runs of equally many features, each with one mean and deviation: 1 for all
      * alike, 3 for images of three colours one behind the other, or as many as there are features.
-     * 0: features stay as they are. Read by tombola_feed_open() alone. */
+     * 0: features stay as they are, as TOMBOLA_I32 always do. Read by tombola_feed_open() alone. */
     size_t channels;
     const float *mean;      /* [channels]; NULL: 0 */
     const float *deviation; /* [channels], above 0; NULL: 1 */

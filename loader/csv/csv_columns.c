@@ -170,7 +170,7 @@ static enum error make_roles(struct csv_columns *columns, const struct column_ch
     if (error && !columns->header)
         return error_prefix(error, "without a header, columns are numbered from 0: ");
     if (!error)
-        error = cell_plan_init(&columns->plan, choice->recipe, &names, columns->roles);
+        error = cell_plan_init(&columns->plan, choice, &names, columns->roles);
     for (size_t i = 0; i < columns->count && !error; i++) {
         if (columns->roles[i] > COLUMN_IGNORED)
             columns->column_of[columns->roles[i]] = (ptrdiff_t)i;
@@ -181,8 +181,9 @@ static enum error make_roles(struct csv_columns *columns, const struct column_ch
 /* Those of rows that differ in length have no names, and nothing is made of them. */
 static enum error check_choice(const struct column_choice *choice)
 {
-    if (!row_limit_varies(&choice->limit))
-        return OK;
+    enum error error = element_choice_check_numbers(&choice->element, "a CSV file");
+    if (error || !row_limit_varies(&choice->limit))
+        return error;
     if (choice->names[COLUMN_FEATURE])
         return error_set(ERROR_USAGE, "features= beside longest=: of rows that differ in length "
                                       "every field that is no key is a feature");
@@ -238,8 +239,10 @@ static enum error make_runs(struct csv_columns *columns)
 enum error csv_columns_init(struct csv_columns *columns, const struct csv_splitter *first,
                             enum csv_header header, const struct column_choice *choice)
 {
-    *columns = (struct csv_columns){
-        .header = header != CSV_HEADER_NO, .count = first->count, .limit = choice->limit};
+    *columns = (struct csv_columns){.header = header != CSV_HEADER_NO,
+                                    .count = first->count,
+                                    .limit = choice->limit,
+                                    .element = choice->element};
     for (size_t role = 0; role < COLUMN_ROLES; role++)
         columns->column_of[role] = -1;
     enum error error = check_choice(choice);

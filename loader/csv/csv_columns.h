@@ -34,7 +34,8 @@ struct csv_columns {
     /* Where they do, every field that is no key is a feature, however many there are, and empty
      * ones at the end of a row are none. The last run is one of features then, perhaps of none. */
     struct row_limit limit;
-    size_t keys_end;       /* fields that every row has: behind the last key */
+    struct element_choice element; /* as the URI says: i32, or nothing: u8 */
+    size_t keys_end;               /* fields that every row has: behind the last key */
     struct cell_plan plan; /* of columns of features; its recipe makes other features of them */
     ptrdiff_t column_of[COLUMN_ROLES]; /* id, label, weight, group; -1: none */
     size_t unnamed; /* features that the header leaves without a name: their number is it */

@@ -22,7 +22,7 @@ size_t csv_floats_plain(const char **at, size_t count, char delimiter, void *out
         if (!decimal_to_double(&decimal, &value) &&
             !text_parse_real(*at, (size_t)(end - *at), &value))
             break;
-        if (!feature_fits(value))
+        if (!feature_fits(value, ELEMENT_F32))
             break;
         feature_store(value, ELEMENT_F32, out, done, is_u8);
         *at = end + 1;

@@ -176,12 +176,46 @@ static size_t quick_floats(const struct quick *quick, const char **at, size_t co
                                         &quick->row->is_u8);
 }
 
+/* Integers of 32 bits in up to ten digits. The record's LF ends the last of them. */
+static size_t quick_integers(const struct quick *quick, const char **at, size_t count,
+                             char delimiter)
+{
+    const char *field = *at;
+    size_t done = 0;
+    for (; done < count; done++) {
+        bool minus = *field == '-';
+        const char *first = field + minus, *next = first;
+        int64_t value = 0;
+        while (*next >= '0' && *next <= '9' && next - first < 10)
+            value = 10 * value + (*next++ - '0');
+        value = minus ? -value : value;
+        int32_t whole = (int32_t)value;
+        if (next == first || *next != delimiter || whole != value)
+            break;
+        memcpy(quick->features + done * sizeof(whole), &whole, sizeof(whole));
+        field = next + 1;
+    }
+    *at = field;
+    return done;
+}
+
+static size_t quick_decode(const struct quick *quick, const char **at, size_t count, char delimiter)
+{
+    switch (quick->element) {
+    case ELEMENT_F32:
+        return quick_floats(quick, at, count, delimiter);
+    case ELEMENT_I32:
+        return quick_integers(quick, at, count, delimiter);
+    case ELEMENT_U8:
+        break;
+    }
+    return csv_bytes_decode(at, count, delimiter, quick->features);
+}
+
 /* `count` features, each with `delimiter` behind it. */
 static bool quick_numbers(struct quick *quick, const char **at, size_t count, char delimiter)
 {
-    size_t done = quick->element == ELEMENT_F32
-                      ? quick_floats(quick, at, count, delimiter)
-                      : csv_bytes_decode(at, count, delimiter, quick->features);
+    size_t done = quick_decode(quick, at, count, delimiter);
     quick->features += done * element_bytes(quick->element);
     return done == count;
 }
@@ -352,7 +386,9 @@ static enum error refuse_for(const struct csv_decoder *decoder, size_t column, c
 static enum error refuse_field(const struct csv_decoder *decoder, size_t column, const char *wanted)
 {
     const struct csv_columns *columns = decoder->columns;
-    bool has_way = !row_limit_varies(&columns->limit); /* no parameter changes such features */
+    /* No parameter changes the features of others. */
+    bool has_way = !row_limit_varies(&columns->limit) &&
+                   !(columns->element.told && columns->roles[column] == COLUMN_FEATURE);
     return refuse_for(decoder, column, wanted,
                       has_way ? way_out(columns->roles[column], &decoder->splitter.fields[column])
                               : "");
@@ -413,12 +449,13 @@ static void take_feature(const struct csv_decoder *decoder, size_t column, enum 
     double value;
     if (row->status != ROW_OK)
         return;
-    if (text_parse_real(field->data, field->length, &value) && feature_fits(value)) {
+    if (text_parse_real(field->data, field->length, &value) && feature_fits(value, element)) {
         feature_store(value, element, features, feature, &row->is_u8);
         return;
     }
     row->status = ROW_BAD;
-    refuse_field(decoder, column, feature_wanted(text_is_real(field->data, field->length)));
+    refuse_field(decoder, column,
+                 feature_wanted(text_is_real(field->data, field->length), element));
 }
 
 /* The same with a plan. */

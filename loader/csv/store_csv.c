@@ -41,6 +41,8 @@ static enum error read_uri(struct csv_store *store, struct uri *uri,
     column_choice_read(ret_choice, uri);
     if (!error)
         error = row_limit_read(&ret_choice->limit, uri);
+    if (!error)
+        error = element_choice_read(&ret_choice->element, uri);
     if (row_limit_varies(&ret_choice->limit))
         ret_choice->only_count = 0; /* features have no names to be chosen by */
     store->label_told = ret_choice->names[COLUMN_LABEL] != NULL;
@@ -217,8 +219,9 @@ static enum error open_file(struct uri *uri, bool keys_only, uint64_t cache_byte
         error = csv_source_init(&store->source, store->path);
     if (!error)
         error = read_first(store, header, &choice);
-    if (!error && store->columns.plan.recipe)
-        store->fill.element = ELEMENT_F32;
+    if (!error)
+        store->fill.element =
+            store->columns.plan.recipe ? ELEMENT_F32 : store->columns.element.element;
     if (!error)
         error = cell_plan_learns(&store->columns.plan) ? csv_store_learn(store)
                                                        : csv_store_inspect(store);

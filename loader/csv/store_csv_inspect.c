@@ -143,7 +143,7 @@ static enum error inspect_row(struct csv_store *store, struct facts *facts, stru
 {
     struct store_row row;
     uint8_t *slot = csv_fill_slot(&store->fill, &facts->share, facts->rows);
-    enum element unkept = facts->mostly_u8 ? ELEMENT_U8 : ELEMENT_F32;
+    enum element unkept = facts->mostly_u8 ? store->columns.element.element : ELEMENT_F32;
     enum error error =
         csv_decode_next(&facts->decoder, block, cursor, slot ? store->fill.element : unkept,
                         slot ? slot + sizeof(double) : facts->features, &row);
@@ -319,7 +319,7 @@ static enum error finish(struct inspection *all)
         info->features = row_limit_features(&store->columns.limit, info->longest);
     store->offsets[all->rows] = text_source_length(&store->source.text);
     info->rows = all->rows;
-    info->element = all->is_u8 ? ELEMENT_U8 : ELEMENT_F32;
+    info->element = all->is_u8 ? store->columns.element.element : ELEMENT_F32;
     info->bad_rows = all->bad_rows;
     bool labelled = store->columns.column_of[COLUMN_LABEL] >= 0;
     store->labels.kind = labelled ? label_kind_of(&all->labels) : LABEL_NONE;

@@ -157,6 +157,11 @@ static enum error check_labels(struct feed_options *options)
 static enum error check_moments(struct feed_options *options)
 {
     const struct store_info *info = store_info(options->store);
+    if (info->element == ELEMENT_I32 && (options->expand || options->moments.channels > 0))
+        return error_set(ERROR_USAGE,
+                         "features of %s are 32-bit integers, which come as they are: neither "
+                         "expanded to floats nor normalized",
+                         info->uri);
     if (options->moments.channels > 0 && info->element == ELEMENT_U8 && !options->expand)
         return error_set(ERROR_USAGE, "features that are bytes cannot be normalized; expanded to "
                                       "floats they can");

@@ -161,14 +161,17 @@ static enum error open_labels(struct idx_store *store, const char *labels)
 
 /* ---- values ------------------------------------------------------------- */
 
-/* Are all values integers from 0 to 255? Which rows have one that is no number? */
+/* Are all values integers from 0 to 255? Which rows have one that is no number, or none of the
+ * element that the URI asks for? */
 static enum error look_through(struct idx_store *store, struct source_file *file)
 {
+    enum element asked = store->store.info.element;
+    enum element element = asked == ELEMENT_I32 ? asked : ELEMENT_F32;
     const struct idx_header *header = &store->text.header;
     struct strided_rows rows;
     const uint8_t *record = NULL;
     bool all_u8 = true, is_u8;
-    float *features = array_new(header->values, sizeof(*features), "a row of an IDX file");
+    void *features = array_new(header->values, element_bytes(element), "a row of an IDX file");
     enum error error = idx_text_rows(&store->text, file, &rows);
     if (!features)
         error = ERROR_MEMORY;
@@ -176,13 +179,13 @@ static enum error look_through(struct idx_store *store, struct source_file *file
         error = strided_rows_next(&rows, i, &record);
         if (error)
             break;
-        if (idx_row_decode(store, i, record, ELEMENT_F32, features, &is_u8) == ROW_BAD)
+        if (idx_row_decode(store, i, record, element, features, &is_u8) == ROW_BAD)
             error = store_add_bad_row(&store->store.info, &store->first_bad);
         all_u8 = all_u8 && is_u8;
     }
     strided_rows_release(&rows);
     free(features);
-    store->store.info.element = all_u8 ? ELEMENT_U8 : ELEMENT_F32;
+    store->store.info.element = all_u8 ? asked : ELEMENT_F32;
     store->store.info.first_bad_row = store->first_bad;
     return error;
 }
@@ -219,7 +222,7 @@ static enum error look_at_values(struct idx_store *store)
     return error;
 }
 
-static enum error open_values(struct idx_store *store, bool keys_only)
+static enum error open_values(struct idx_store *store, enum element element, bool keys_only)
 {
     const struct idx_header *header = &store->text.header;
     enum error error = idx_text_open(&store->text, store->path, !keys_only);
@@ -232,7 +235,7 @@ static enum error open_values(struct idx_store *store, bool keys_only)
                             .features = header->values,
                             .shape = header->dimensions > 1 ? header->shape + 1 : NULL,
                             .dimensions = header->dimensions - 1,
-                            .element = ELEMENT_U8,
+                            .element = element,
                             .bytes = store->text.source.identity.size_bytes,
                             .feature_names = (const char *const *)store->names};
     return header->type != IDX_U8 && !keys_only ? look_at_values(store) : OK;
@@ -252,7 +255,12 @@ static void idx_store_close(struct store *base)
 static enum error idx_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
 {
     const char *labels = uri_query_get(&uri->query, "labels");
-    enum error error = uri_query_finish(&uri->query);
+    struct element_choice element;
+    enum error error = element_choice_read(&element, uri);
+    if (!error)
+        error = element_choice_check_numbers(&element, "an IDX file");
+    if (!error)
+        error = uri_query_finish(&uri->query);
     if (error)
         return error_prefix(error, "%s: ", uri->path);
     struct idx_store *store = array_new(1, sizeof(*store), "a store");
@@ -263,7 +271,7 @@ static enum error idx_store_open(struct uri *uri, bool keys_only, struct store *
         idx_store_close(&store->store);
         return error_set_memory(strlen(uri->path), "a file's name");
     }
-    error = open_values(store, keys_only);
+    error = open_values(store, element.element, keys_only);
     if (!error)
         error = open_labels(store, labels);
     if (error) {

@@ -16,15 +16,15 @@ enum row_status idx_row_decode(const struct idx_store *store, int64_t row, const
 {
     const struct idx_header *header = &store->text.header;
     *ret_is_u8 = true;
-    if (header->type == IDX_U8) {
+    if (header->type == IDX_U8 && element == ELEMENT_U8) {
         memcpy(features, bytes, header->values);
         return ROW_OK;
     }
     for (size_t i = 0; i < header->values; i++) {
         double value = idx_value(header->type, bytes + i * header->value_bytes);
-        if (!feature_fits(value)) {
-            error_set(ERROR_INPUT, "%s, row %lld: value %zu is %g where %s belongs", store->path,
-                      (long long)row, i, value, feature_wanted(isfinite(value)));
+        if (!feature_fits(value, element)) {
+            error_set(ERROR_INPUT, "%s, row %lld: value %zu is %.9g where %s belongs", store->path,
+                      (long long)row, i, value, feature_wanted(isfinite(value), element));
             return ROW_BAD;
         }
         feature_store(value, element, features, i, ret_is_u8);

@@ -99,7 +99,7 @@ static enum error add_columns(struct parquet_columns *columns, const struct arro
 
 /* ---- bytes -------------------------------------------------------------- */
 
-static enum error find_blob(struct parquet_columns *columns, const char *element)
+static enum error find_blob(struct parquet_columns *columns, const struct element_choice *element)
 {
     const struct parquet_column *bytes = NULL;
     size_t features = 0;
@@ -114,16 +114,10 @@ static enum error find_blob(struct parquet_columns *columns, const char *element
                          "column \"%s\" holds bytes, beside other features; they can only be all "
                          "features of a row (features=%s in the URI)",
                          bytes->name, bytes->name);
-    if (!bytes && element)
-        return error_set(ERROR_USAGE, "element= says what a column of bytes holds; there is none "
-                                      "among the features");
     columns->blob = bytes != NULL;
-    columns->element_told = element != NULL;
-    if (element && strcmp(element, "f32") == 0)
-        columns->element = ELEMENT_F32;
-    else if (element && strcmp(element, "u8") != 0)
-        return error_set(ERROR_USAGE, "element is \"%s\", must be u8 or f32", element);
-    return OK;
+    columns->element_told = element->told;
+    columns->element = element->element;
+    return bytes ? OK : element_choice_check_numbers(element, "the file");
 }
 
 /* ---- rows that differ in length ----------------------------------------- */
@@ -153,15 +147,14 @@ static enum error find_ragged(struct parquet_columns *columns)
 /* ---- life --------------------------------------------------------------- */
 
 enum error parquet_columns_init(struct parquet_columns *columns, const struct arrow_schema *schema,
-                                const struct column_choice *choice, const char *element,
-                                bool keys_only)
+                                const struct column_choice *choice, bool keys_only)
 {
     *columns = (struct parquet_columns){.limit = choice->limit};
     enum error error = copy_names(columns, schema);
     if (!error)
         error = add_columns(columns, schema, choice, keys_only);
     if (!error && !keys_only)
-        error = find_blob(columns, element);
+        error = find_blob(columns, &choice->element);
     if (!error && !keys_only)
         error = find_ragged(columns);
     if (error)

@@ -2,7 +2,7 @@
 /*
  * What the columns of a Parquet file are to us: id, label, weight, group, features; which of them
  * are read, and where their features lie in a row. A number or text is one feature, a list as many
- * as it has items; one column of bytes is all features of a row, as bytes or 32-bit floats. Bytes,
+ * as it has items; one column of bytes is all features of a row, as bytes or 32-bit numbers. Bytes,
  * and lists whose type does not say how long they are, are measured in the first row. Where the URI
  * lets rows differ in length, they are the one column of features, and each row has its own length.
  */
@@ -35,8 +35,8 @@ struct parquet_columns {
     size_t read_count;
     const struct parquet_column *key_of[COLUMN_ROLES]; /* id, label, weight, group; NULL: none */
     bool blob;                                         /* one column of bytes has all features, */
-    enum element element;                              /* of this type */
-    bool element_told;             /* by the URI; else the first rows are looked at */
+    enum element element;          /* of this type; of numbers i32, or else u8 */
+    bool element_told;             /* by the URI; else bytes of the first rows are looked at */
     struct row_limit limit;        /* as the URI says; zeroed: rows are alike */
     struct parquet_column *ragged; /* the features of rows that differ in length; NULL: rows are
                                     * alike, or keys alone are read */
@@ -44,12 +44,11 @@ struct parquet_columns {
     const char **feature_names;    /* owned; [F], texts and list in one block */
 };
 
-/* `schema` has all columns, `element` is what the URI says of bytes, or NULL; `keys_only`: features
- * are not read. ERROR_USAGE: the choice fits no columns; ERROR_INPUT: a column that is wanted holds
- * what cannot be. Messages do not name the file. */
+/* `schema` has all columns; `keys_only`: features are not read. ERROR_USAGE: the choice fits no
+ * columns; ERROR_INPUT: a column that is wanted holds what cannot be. Messages do not name the
+ * file. */
 enum error parquet_columns_init(struct parquet_columns *columns, const struct arrow_schema *schema,
-                                const struct column_choice *choice, const char *element,
-                                bool keys_only) MUST_CHECK;
+                                const struct column_choice *choice, bool keys_only) MUST_CHECK;
 void parquet_columns_release(struct parquet_columns *columns);
 
 /* All columns are measured: counts features, and names them. */

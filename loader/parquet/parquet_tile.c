@@ -82,8 +82,8 @@ static void refuse_value(const struct parquet_cursor *cursor, const struct parqu
               show_value(values, row, shown), wanted, advice);
 }
 
-static void refuse_item(const struct parquet_cursor *cursor, const struct parquet_column *column,
-                        int64_t row, size_t item)
+static void refuse_item(const struct parquet_tile *tile, const struct parquet_cursor *cursor,
+                        const struct parquet_column *column, int64_t row, size_t item)
 {
     const struct arrow_values *values = &cursor->values[column - cursor->columns->read];
     int64_t first = 0, count;
@@ -92,10 +92,10 @@ static void refuse_item(const struct parquet_cursor *cursor, const struct parque
     char shown[32] = "null";
     arrow_values_numbers(values, first + (int64_t)item, 1, &number, &known);
     if (known)
-        snprintf(shown, sizeof(shown), "%g", number);
+        snprintf(shown, sizeof(shown), tile->element == ELEMENT_I32 ? "%.17g" : "%g", number);
     error_set(ERROR_INPUT, "%s, row %" PRId64 ": item %zu of column \"%s\" is %s; %s belongs there",
               cursor->file.source.path, cursor->first_row + row, item, column->name, shown,
-              feature_wanted(known && isfinite(number)));
+              feature_wanted(known && isfinite(number), tile->element));
 }
 
 /* A row that is there is longer or shorter than others: where it is all features, rows may. */
@@ -116,7 +116,7 @@ static void refuse_blob(const struct parquet_tile *tile, const struct parquet_cu
     size_t features = ragged ? bytes.length / unit : column->features;
     bool differs = there && !ragged && bytes.length != features * unit;
     if (ragged && (!there || bytes.length % unit != 0))
-        snprintf(wanted, sizeof(wanted), "a value of %s", unit == 1 ? "bytes" : "32-bit floats");
+        snprintf(wanted, sizeof(wanted), "a value of %s", element_things[tile->element]);
     else
         feature_blob_copy(bytes.data, bytes.length, features, tile->element, tile->features,
                           "value", wanted);
@@ -147,12 +147,12 @@ void parquet_tile_explain(const struct parquet_tile *tile, const struct parquet_
         refuse_blob(tile, cursor, column, row);
     } else if (!arrow_type_is_list(&column->type)) {
         arrow_values_row_numbers(values, row, 1, &number, &known);
-        refuse_value(cursor, column, row, feature_wanted(known && !isnan(number)),
-                     column->type.kind == ARROW_TEXT
+        refuse_value(cursor, column, row, feature_wanted(known && !isnan(number), tile->element),
+                     column->type.kind == ARROW_TEXT && tile->element != ELEMENT_I32
                          ? "; features=A,B,C in the URI names the columns to take"
                          : "");
     } else if (tile->bad_item[i] != NO_ITEM) {
-        refuse_item(cursor, column, row, tile->bad_item[i]);
+        refuse_item(tile, cursor, column, row, tile->bad_item[i]);
     } else {
         refuse_list(cursor, column, row);
     }
@@ -230,7 +230,7 @@ static void take_numbers(struct parquet_tile *tile, const struct parquet_column 
     }
     arrow_values_row_numbers(values, first, count, numbers, known);
     for (size_t i = 0; i < count; i++) {
-        if (known[i] && feature_fits(numbers[i]))
+        if (known[i] && feature_fits(numbers[i], tile->element))
             feature_store(numbers[i], tile->element, tile->features + i * tile->row_bytes,
                           column->first, &tile->rows[i].is_u8);
         else
@@ -261,7 +261,7 @@ static void take_list(struct parquet_tile *tile, const struct parquet_column *co
             some = PARQUET_TILE_ROWS;
         arrow_values_numbers(values, first + (int64_t)done, some, numbers, known);
         for (size_t k = 0; k < some; k++) {
-            if (known[k] && feature_fits(numbers[k]))
+            if (known[k] && feature_fits(numbers[k], tile->element))
                 feature_store(numbers[k], tile->element, features, column->first + done + k,
                               &tile->rows[i].is_u8);
             else
@@ -277,7 +277,7 @@ static void take_blob(struct parquet_tile *tile, const struct parquet_column *co
     char wanted[FEATURE_BLOB_TEXT_BYTES];
     struct text bytes = {.data = NULL, .length = FEATURE_BLOB_NONE};
     arrow_values_bytes(values, row, &bytes);
-    tile->rows[i].is_u8 = tile->element == ELEMENT_U8;
+    tile->rows[i].is_u8 = tile->element != ELEMENT_F32;
     if (!feature_blob_copy(bytes.data, bytes.length, features, tile->element,
                            parquet_tile_row(tile, i), "value", wanted))
         set_bad(tile, i, column, 0);

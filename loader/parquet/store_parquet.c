@@ -10,18 +10,15 @@
 #include "loader/parquet/parquet_file.h"
 #include "loader/store/store_kinds.h"
 
-/* What the URI says. Borrowed from it. */
-struct request {
-    const char *element; /* of a column of bytes; NULL: nothing */
-    struct column_choice choice;
-};
-
-static enum error read_uri(struct parquet_store *store, struct uri *uri, struct request *request)
+/* Borrowed from the URI. */
+static enum error read_uri(struct parquet_store *store, struct uri *uri,
+                           struct column_choice *choice)
 {
-    request->element = uri_query_get(&uri->query, "element");
-    column_choice_read(&request->choice, uri);
-    store->label_told = request->choice.names[COLUMN_LABEL] != NULL;
-    enum error error = row_limit_read(&request->choice.limit, uri);
+    column_choice_read(choice, uri);
+    store->label_told = choice->names[COLUMN_LABEL] != NULL;
+    enum error error = row_limit_read(&choice->limit, uri);
+    if (!error)
+        error = element_choice_read(&choice->element, uri);
     if (!error)
         error = uri_query_finish(&uri->query);
     return error ? error_prefix(error, "%s: ", uri->path) : OK;
@@ -52,19 +49,18 @@ static enum error count_rows(struct parquet_store *store, const struct parquet_f
 }
 
 static enum error find_columns(struct parquet_store *store, struct parquet_file *file,
-                               const struct request *request)
+                               const struct column_choice *choice)
 {
     struct arrow_schema schema;
     enum error error = parquet_file_schema(file, &schema);
     if (error)
         return error;
-    error = parquet_columns_init(&store->columns, &schema, &request->choice, request->element,
-                                 store->keys_only);
+    error = parquet_columns_init(&store->columns, &schema, choice, store->keys_only);
     schema.release(&schema);
     return error ? error_prefix(error, "%s: ", store->path) : OK;
 }
 
-static enum error read_footer(struct parquet_store *store, const struct request *request)
+static enum error read_footer(struct parquet_store *store, const struct column_choice *choice)
 {
     struct parquet_file file;
     enum error error = parquet_file_open(&file, store->path, NULL);
@@ -74,7 +70,7 @@ static enum error read_footer(struct parquet_store *store, const struct request 
     store->store.info.bytes = file.source.identity.size_bytes;
     error = count_rows(store, &file);
     if (!error)
-        error = find_columns(store, &file, request);
+        error = find_columns(store, &file, choice);
     for (size_t i = 0; i < store->columns.read_count && !error; i++) {
         struct parquet_column *column = &store->columns.read[i];
         column->is_bytes =
@@ -138,10 +134,10 @@ static void parquet_store_close(struct store *base)
 
 static enum error open_file(struct parquet_store *store, struct uri *uri)
 {
-    struct request request;
-    enum error error = read_uri(store, uri, &request);
+    struct column_choice choice;
+    enum error error = read_uri(store, uri, &choice);
     if (!error)
-        error = read_footer(store, &request);
+        error = read_footer(store, &choice);
     if (!error)
         error = parquet_store_measure(store);
     if (!error && store->keys_only)

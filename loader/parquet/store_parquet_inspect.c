@@ -21,28 +21,30 @@ static enum error measure_blob(struct parquet_store *store, const struct arrow_v
                                int64_t rows, struct parquet_column *column)
 {
     struct parquet_columns *columns = &store->columns;
-    bool floats = true, ragged = columns->ragged != NULL;
+    bool ragged = columns->ragged != NULL;
+    enum element looks = ELEMENT_U8;
     size_t length = 0, looked = 0;
     for (int64_t row = 0; row < rows && looked < FEATURE_LOOKS_ROWS; row++) {
         struct text bytes;
         if (!arrow_values_bytes(values, row, &bytes) || (ragged && bytes.length == 0))
             continue; /* it says nothing */
+        enum element look = feature_looks(bytes.data, bytes.length);
+        looks = looked == 0 || look == looks ? look : ELEMENT_U8;
         if (looked++ == 0)
             length = bytes.length;
-        floats = floats && feature_looks_f32(bytes.data, bytes.length);
     }
     if (looked == 0)
         return OK;
-    if (floats && !columns->element_told)
+    if (looks != ELEMENT_U8 && !columns->element_told)
         return error_set(ERROR_INPUT,
                          "%s: column \"%s\" holds %zu bytes a row, which " FEATURE_READINGS,
-                         store->path, column->name, length, length / sizeof(float), length);
+                         store->path, column->name, length, length / element_bytes(looks),
+                         element_things[looks], length, element_names[looks]);
     if (ragged)
         return take_length(column, 0);
     if (length % element_bytes(columns->element) != 0)
-        return error_set(ERROR_INPUT,
-                         "%s: column \"%s\" holds %zu bytes a row, which are no 32-bit floats",
-                         store->path, column->name, length);
+        return error_set(ERROR_INPUT, "%s: column \"%s\" holds %zu bytes a row, which are no %s",
+                         store->path, column->name, length, element_things[columns->element]);
     return take_length(column, length / element_bytes(columns->element));
 }
 
@@ -235,7 +237,7 @@ enum error parquet_store_inspect(struct parquet_store *store)
     if (store->columns.ragged)
         store->columns.ragged->features =
             (size_t)(store->store.info.elements / (uint64_t)store->store.info.rows) + 1;
-    store->store.info.element = all.is_u8 ? ELEMENT_U8 : ELEMENT_F32;
+    store->store.info.element = all.is_u8 ? store->columns.element : ELEMENT_F32;
     bool labelled = store->columns.key_of[COLUMN_LABEL] != NULL;
     store->labels.kind = labelled ? label_kind_of(&all.kinds) : LABEL_NONE;
     return store->labels.kind == LABEL_TEXT ? collect_labels(store) : OK;

@@ -79,15 +79,14 @@ static enum error take(struct postgres_facts *facts, const cJSON *json)
                           what, (long long)format, FORMAT);
     if (!error)
         error = json_get_text(json, "element", what, &element);
-    if (!error && strcmp(element, "u8") != 0 && strcmp(element, "f32") != 0)
-        error = refuse("\"element\" is neither u8 nor f32");
+    if (!error && !element_find(element, &facts->element))
+        error = refuse("\"element\" is none of u8, f32 and i32");
     if (!error && format > 1)
         error = take_limit(facts, json, what);
     if (!error)
         error = json_get_array(json, "features", what, &names);
     if (error)
         return error;
-    facts->element = strcmp(element, "f32") == 0 ? ELEMENT_F32 : ELEMENT_U8;
     facts->has_weight = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "weight"));
     facts->has_group = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "group"));
     facts->there = true;

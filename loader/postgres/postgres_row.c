@@ -136,7 +136,7 @@ static void take_blob(const struct postgres_format *format, const struct postgre
 {
     size_t length = value->bytes ? value->length : FEATURE_BLOB_NONE;
     char wanted[FEATURE_BLOB_TEXT_BYTES];
-    row->is_u8 = format->element == ELEMENT_U8;
+    row->is_u8 = format->element != ELEMENT_F32;
     if (feature_blob_copy(value->bytes, length, format->features, format->element, features, "row",
                           wanted))
         return;
@@ -152,6 +152,7 @@ static enum error take_varying(const struct postgres_format *format,
     size_t unit = element_bytes(format->element), count = value->length / unit;
     bool whole = value->bytes && value->length % unit == 0;
     bool floats = format->element == ELEMENT_F32;
+    char wanted[FEATURE_BLOB_TEXT_BYTES];
     row->is_u8 = !floats;
     if (whole && count > format->limit.longest)
         return row_limit_refuse(&format->limit, count);
@@ -161,19 +162,18 @@ static enum error take_varying(const struct postgres_format *format,
         row->length = count;
         return OK;
     }
-    refuse_value(format->feature_names[0], value, POSTGRES_BYTES,
-                 !whole && floats ? "a row of 32-bit floats"
-                 : whole          ? "a row of finite numbers"
-                                  : "a row of bytes");
+    snprintf(wanted, sizeof(wanted), "a row of %s",
+             whole ? "finite numbers" : element_things[format->element]);
+    refuse_value(format->feature_names[0], value, POSTGRES_BYTES, wanted);
     row->status = ROW_BAD;
     return OK;
 }
 
 /* A value that is no number, or none that fits. */
 static void refuse_feature(const char *column, const struct postgres_value *value,
-                           enum postgres_form form, bool is_number)
+                           enum postgres_form form, bool is_number, enum element element)
 {
-    const char *wanted = feature_wanted(is_number), *text = (const char *)value->bytes;
+    const char *wanted = feature_wanted(is_number, element), *text = (const char *)value->bytes;
     char shown[TEXT_QUOTE_BYTES];
     if (is_number || (text && form != POSTGRES_TEXT)) {
         refuse_value(column, value, form, wanted);
@@ -181,7 +181,7 @@ static void refuse_feature(const char *column, const struct postgres_value *valu
     }
     error_set(ERROR_INPUT, "column \"%s\" is %s; %s belongs there%s", column,
               text ? text_quote(shown, sizeof(shown), text, value->length) : "null", wanted,
-              feature_way_out(text, value->length));
+              element == ELEMENT_I32 ? "" : feature_way_out(text, value->length));
 }
 
 static void take_columns(const struct postgres_format *format, const struct postgres_value *values,
@@ -190,8 +190,9 @@ static void take_columns(const struct postgres_format *format, const struct post
     for (size_t i = 0; i < format->features; i++) {
         double value = 0;
         bool number = take_number(&values[i], format->feature_forms[i], &value);
-        if (!number || !feature_fits(value)) {
-            refuse_feature(format->feature_names[i], &values[i], format->feature_forms[i], number);
+        if (!number || !feature_fits(value, element)) {
+            refuse_feature(format->feature_names[i], &values[i], format->feature_forms[i], number,
+                           element);
             row->status = ROW_BAD;
             return;
         }
@@ -228,7 +229,7 @@ static bool take_cell(const struct cell_row *cells, const struct postgres_value 
         return cell_row_missing(cells, at, wanted);
     if (form == POSTGRES_TEXT)
         return cell_row_text(cells, at, (const char *)value->bytes, value->length, wanted);
-    snprintf(wanted, CELL_WANTED_BYTES, "%s", feature_wanted(false));
+    snprintf(wanted, CELL_WANTED_BYTES, "%s", feature_wanted(false, ELEMENT_F32));
     if (!take_number(value, form, &number))
         return false;
     if (cell_row_wants_text(cells, at))

@@ -41,7 +41,7 @@ struct postgres_format {
     const enum postgres_form *feature_forms; /* [feature_columns] */
     size_t feature_columns;
     bool blob;                      /* one column of bytes holds all features */
-    enum element element;           /* of these bytes */
+    enum element element;           /* of these bytes; of numbers i32, or else u8 */
     size_t features;                /* F */
     struct row_limit limit;         /* where the bytes of rows differ in length; else zeroed */
     size_t room;                    /* such bytes are only looked at when they hold more features */

@@ -283,15 +283,16 @@ static enum error take_columns(struct postgres_table *table)
 
 /* What import made are features already. */
 static enum error plan_features(struct postgres_table *table, const struct column_names *names,
-                                struct feature_recipe *recipe)
+                                const struct column_choice *choice)
 {
+    const struct feature_recipe *recipe = choice->recipe;
     bool is_made = recipe && !recipe->learner && recipe->features > 0;
     if (is_made && table->facts.there)
         return OK;
     if (recipe && table->facts.there)
         return error_set(ERROR_USAGE, "import made it, and its features are numbers: missing= and "
                                       "onehot= are for its source");
-    enum error error = cell_plan_init(&table->plan, recipe, names, table->roles);
+    enum error error = cell_plan_init(&table->plan, choice, names, table->roles);
     if (!error && table->plan.recipe)
         table->format.plan = &table->plan;
     return error;
@@ -305,36 +306,37 @@ static enum error assign_roles(struct postgres_table *table, const struct column
     postgres_facts_choose(&table->facts, &full);
     enum error error = column_roles_assign(&names, &full, true, table->roles);
     if (!error)
-        error = plan_features(table, &names, choice->recipe);
+        error = plan_features(table, &names, choice);
     return error ? error_prefix(error, "table %s: ", table->name) : OK;
 }
 
-/* The length of the first value, and whether all of them look like floats; no values: 0, no. */
-static enum error look_at_blobs(PGresult *values, bool varies, size_t *ret_bytes, bool *ret_floats)
+/* The length of the first value, and what all of them look like; no values: 0, bytes. */
+static enum error look_at_blobs(PGresult *values, bool varies, size_t *ret_bytes,
+                                enum element *ret_looks)
 {
     bool seen = false;
     int count = PQntuples(values);
     *ret_bytes = 0;
-    *ret_floats = count > 0;
+    *ret_looks = ELEMENT_U8;
     for (int i = 0; i < count; i++) {
         size_t bytes;
         unsigned char *blob =
             PQunescapeBytea((const unsigned char *)PQgetvalue(values, i, 0), &bytes);
         if (!blob)
             return error_set_memory(64, "a bytea");
-        if (bytes > 0 || !varies) /* else it says nothing */
-            *ret_floats = *ret_floats && feature_looks_f32(blob, bytes);
+        bool says = bytes > 0 || !varies;
+        enum element look = says ? feature_looks(blob, bytes) : *ret_looks;
+        *ret_looks = !seen || look == *ret_looks ? look : ELEMENT_U8;
         if (i == 0 || !seen)
             *ret_bytes = bytes;
-        seen = seen || bytes > 0 || !varies;
+        seen = seen || says;
         PQfreemem(blob);
     }
-    *ret_floats = *ret_floats && seen;
     return OK;
 }
 
 /* F of a blob is that of the first row. `named`: somebody says what the bytes hold; else, as bytes,
- * floats would make features of parts of numbers. */
+ * numbers would make features of parts of numbers. */
 static enum error measure_blob(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, bool named)
 {
@@ -343,7 +345,8 @@ static enum error measure_blob(struct postgres_table *table, const struct postgr
     struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);
     PGresult *result = NULL;
     size_t bytes = 0;
-    bool floats = false, varies = row_limit_varies(&format->limit);
+    enum element looks = ELEMENT_U8;
+    bool varies = row_limit_varies(&format->limit);
     char *quoted = PQescapeIdentifier(connection, name, strlen(name));
     enum error error = quoted
                            ? buffer_print(&sql, "SELECT %s FROM %s WHERE %s IS NOT NULL LIMIT %d",
@@ -352,16 +355,17 @@ static enum error measure_blob(struct postgres_table *table, const struct postgr
     if (!error)
         error = postgres_run(place, connection, sql.data, PGRES_TUPLES_OK, &result);
     if (!error)
-        error = look_at_blobs(result, varies, &bytes, &floats);
-    if (!error && floats && !named)
+        error = look_at_blobs(result, varies, &bytes, &looks);
+    if (!error && looks != ELEMENT_U8 && !named)
         error =
             error_set(ERROR_INPUT,
                       "table %s: column \"%s\" holds bytea of %zu bytes, which " FEATURE_READINGS,
-                      table->name, name, bytes, bytes / sizeof(float), bytes);
+                      table->name, name, bytes, bytes / element_bytes(looks), element_things[looks],
+                      bytes, element_names[looks]);
     if (!error && !varies && bytes % element_bytes(format->element) != 0)
-        error =
-            error_set(ERROR_INPUT, "table %s: column \"%s\" has %zu %s, which are no 32-bit floats",
-                      table->name, name, bytes, text_plural(bytes, "byte", "bytes"));
+        error = error_set(ERROR_INPUT, "table %s: column \"%s\" has %zu %s, which are no %s",
+                          table->name, name, bytes, text_plural(bytes, "byte", "bytes"),
+                          element_things[format->element]);
     format->features = bytes / element_bytes(format->element);
     PQclear(result);
     PQfreemem(quoted);
@@ -417,9 +421,19 @@ static enum error check_varying(const struct postgres_table *table)
                      table->name);
 }
 
+static enum error check_element(struct postgres_table *table, const struct element_choice *choice)
+{
+    char where[80];
+    if (table->format.blob)
+        return OK;
+    table->format.element = choice->element;
+    snprintf(where, sizeof(where), "table %.70s", table->name);
+    return element_choice_check_numbers(choice, where);
+}
+
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, const char *name,
-                               const struct column_choice *choice, const enum element *element)
+                               const struct column_choice *choice)
 {
     char oid[32] = "";
     *table = (struct postgres_table){.name = NULL};
@@ -428,7 +442,7 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
         error = read_columns(table, place, connection, oid);
     if (!error)
         error = read_facts(table, place, connection, oid);
-    table->format.element = element ? *element : table->facts.element;
+    table->format.element = choice->element.told ? choice->element.element : table->facts.element;
     table->format.limit = row_limit_varies(&choice->limit) ? choice->limit : table->facts.limit;
     if (!error)
         error = assign_roles(table, choice);
@@ -446,11 +460,13 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
     if (!error)
         error = check_varying(table);
     if (!error)
+        error = check_element(table, &choice->element);
+    if (!error)
         error = note_types(table);
     if (!error)
         error = look_for_key(table, place, connection, oid);
     if (!error && table->format.blob)
-        error = measure_blob(table, place, connection, element || table->facts.there);
+        error = measure_blob(table, place, connection, choice->element.told || table->facts.there);
     else if (table->format.plan)
         table->format.features = cell_plan_features(&table->plan);
     else

@@ -28,14 +28,13 @@ struct postgres_table {
     unsigned *value_types;             /* owned; of the values of a row as they are selected */
 };
 
-/* `name` NULL: "samples", or the only table. `element` NULL: what import noted, else u8.
- * ERROR_NOT_FOUND where there is none, ERROR_INPUT where a column's type does not do or nobody says
- * what values are that look like floats, ERROR_USAGE where the choice names a column that is not
- * there. */
+/* `name` NULL: "samples", or the only table. Where the choice does not say what bytes hold, it is
+ * what import noted, else u8. ERROR_NOT_FOUND where there is none, ERROR_INPUT where a column's
+ * type does not do or nobody says what values are that look like floats or integers, ERROR_USAGE
+ * where the choice names a column that is not there. */
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                struct pg_conn *connection, const char *name,
-                               const struct column_choice *choice,
-                               const enum element *element) MUST_CHECK;
+                               const struct column_choice *choice) MUST_CHECK;
 void postgres_table_release(struct postgres_table *table);
 
 /* "SELECT ... FROM ..." of all values, or of the keys only, between `before` and `tail`, in which

@@ -6,7 +6,7 @@
  *
  * The table: id bigint PRIMARY KEY, label (bigint, or text) where there are labels, weight double
  * precision and "group" text where the source named them, features bytea (F bytes, or F
- * little-endian 32-bit floats); its comment is postgres_facts.h's.
+ * little-endian 32-bit floats or integers); its comment is postgres_facts.h's.
  */
 #include <inttypes.h>
 #include <libpq-fe.h>

@@ -12,20 +12,6 @@
 #include "common/text.h"
 #include "loader/store/store_kinds.h"
 
-/* *ret_element NULL: the URI does not say. */
-static enum error read_element(struct uri *uri, const enum element **ret_element)
-{
-    static const enum element elements[] = {ELEMENT_U8, ELEMENT_F32};
-    const char *value = uri_query_get(&uri->query, "element");
-    char shown[TEXT_QUOTE_BYTES];
-    if (value && strcmp(value, "u8") != 0 && strcmp(value, "f32") != 0)
-        return error_set(ERROR_USAGE, "element is %s, must be u8 or f32",
-                         text_quote(shown, sizeof(shown), value, strlen(value)));
-    if (value)
-        *ret_element = &elements[strcmp(value, "f32") == 0];
-    return OK;
-}
-
 /* Are its rows made of the columns that import made, so that the digest it noted is theirs, if
  * nobody wrote to them? */
 static bool has_imported_columns(const struct postgres_table *table,
@@ -111,13 +97,13 @@ static void name_statement(struct postgres_store *store)
 }
 
 static enum error open_table(struct postgres_store *store, const char *table,
-                             const struct column_choice *choice, const enum element *element)
+                             const struct column_choice *choice)
 {
     PGconn *connection = NULL;
     enum error error = postgres_connect(&store->place, &connection);
     if (error)
         return error;
-    error = postgres_table_init(&store->table, &store->place, connection, table, choice, element);
+    error = postgres_table_init(&store->table, &store->place, connection, table, choice);
     PQfinish(connection);
     if (error)
         return error;
@@ -153,14 +139,13 @@ static enum error inspect(struct postgres_store *store)
 static enum error postgres_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
 {
     struct column_choice choice;
-    const enum element *element = NULL;
     struct postgres_store *store = array_new(1, sizeof(*store), "a PostgreSQL store");
     if (!store)
         return ERROR_MEMORY;
     store->keys_only = keys_only;
     column_choice_read(&choice, uri);
     const char *table = uri_query_get(&uri->query, "table");
-    enum error error = read_element(uri, &element);
+    enum error error = element_choice_read(&choice.element, uri);
     if (!error)
         error = row_limit_read(&choice.limit, uri);
     if (!error)
@@ -168,7 +153,7 @@ static enum error postgres_store_open(struct uri *uri, bool keys_only, struct st
     if (!error)
         error = uri_query_finish(&uri->query);
     if (!error)
-        error = open_table(store, table, &choice, element);
+        error = open_table(store, table, &choice);
     if (!error && cell_plan_learns(&store->table.plan))
         error = postgres_store_learn(store);
     else if (!error && !keys_only)

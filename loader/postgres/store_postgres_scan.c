@@ -184,7 +184,7 @@ enum error postgres_store_inspect(struct postgres_store *store)
 {
     const struct postgres_format *format = &store->table.format;
     struct inspection all = {.store = store, .is_u8 = true};
-    enum element element = format->blob ? format->element : format->plan ? ELEMENT_F32 : ELEMENT_U8;
+    enum element element = format->plan ? ELEMENT_F32 : format->element;
     void *features = array_new(format->features + 1, element_bytes(element), "a row");
     if (!features)
         return ERROR_MEMORY;
@@ -198,9 +198,7 @@ enum error postgres_store_inspect(struct postgres_store *store)
     if (error)
         return error;
     store->store.info.rows = pass.rows;
-    store->store.info.element = all.is_u8 ? ELEMENT_U8 : ELEMENT_F32;
-    if (format->blob)
-        store->store.info.element = format->element;
+    store->store.info.element = all.is_u8 ? format->element : ELEMENT_F32;
     store->labels.kind = format->label ? label_kind_of(&all.kinds) : LABEL_NONE;
     return store->labels.kind == LABEL_TEXT ? collect_labels(store) : OK;
 }

@@ -19,7 +19,7 @@ static void array_dealloc(struct array_object *self)
 
 static Py_ssize_t item_bytes_of(char format)
 {
-    return format == 'B' ? 1 : format == 'f' ? 4 : 8;
+    return format == 'B' ? 1 : format == 'f' || format == 'i' ? 4 : 8;
 }
 
 static Py_ssize_t array_bytes(const struct array_object *array)
@@ -72,7 +72,7 @@ struct array_object *array_copy(const struct array_object *array)
 
 static int array_get_buffer(struct array_object *self, Py_buffer *view, int flags)
 {
-    static char formats[][2] = {"B", "q", "f", "d"};
+    static char formats[][2] = {"B", "i", "q", "f", "d"};
     view->obj = NULL;
     if (self->device_type != DLPACK_CPU) {
         PyErr_SetString(PyExc_BufferError,

@@ -196,7 +196,7 @@ static PyObject *batch_features(struct batch_object *self, PyObject *args)
     if (items != self->batch->width || PyTuple_GET_SIZE(given) >= DIMENSIONS_LIMIT)
         return PyErr_Format(PyExc_ValueError, "the shape has %zu elements, a row has %zu", items,
                             self->batch->width);
-    char format = description->element == TOMBOLA_U8 ? 'B' : 'f';
+    char format = "Bfi"[description->element]; /* enum tombola_element */
     return on_device(self, view(self, self->batch->features, format, dimensions, shape), copies);
 }
 
@@ -226,7 +226,7 @@ static PyMethodDef batch_methods[] = {
      "one_hot(copy=False): [rows, classes], float32 or uint8; None: the feed was not asked for "
      "it."},
     {"features", (PyCFunction)batch_features, METH_VARARGS,
-     "features(shape, copy=False): [rows, *shape], uint8 or float32."},
+     "features(shape, copy=False): [rows, *shape], uint8, float32 or int32."},
     {"weights", (PyCFunction)batch_weights, METH_VARARGS,
      "weights(copy=False): [rows], float32 or float64; None: the feed was not asked for them."},
     {"groups", (PyCFunction)batch_groups, METH_VARARGS,

@@ -48,9 +48,9 @@ static struct dlpack_tensor describe_tensor(const struct array_object *array, st
         export->shape[i] = array->shape[i];
         export->strides[i] = array->strides[i] / array->item_bytes;
     }
-    uint8_t code = array->format == 'B'   ? DLPACK_UINT
-                   : array->format == 'q' ? DLPACK_INT
-                                          : DLPACK_FLOAT;
+    uint8_t code = array->format == 'B'                           ? DLPACK_UINT
+                   : array->format == 'q' || array->format == 'i' ? DLPACK_INT
+                                                                  : DLPACK_FLOAT;
     return (struct dlpack_tensor){.data = array->data,
                                   .device = {array->device_type, array->device_index},
                                   .dimensions = array->dimensions,

@@ -303,7 +303,7 @@ static enum error check_numbers(const struct rows_header *header, const char *pa
     const struct rows_head *head = &header->head;
     bool ids = rows_header_has(header, ROWS_IDS);
     bool consecutive = rows_header_has(header, ROWS_CONSECUTIVE);
-    if (head->element > ELEMENT_F32 || head->label_kind > LABEL_TEXT ||
+    if (head->element >= ELEMENTS || head->label_kind > LABEL_TEXT ||
         (head->flags & ~(uint32_t)FLAGS_KNOWN) != 0)
         return refuse(path, "names types that this version does not have");
     if (head->rows == 0 || head->rows > INT64_MAX || !are_lengths(head) ||

@@ -192,7 +192,7 @@ static enum error read_shape(const struct reading *reading)
     if (!error)
         error = read_number(reading, "features", 0, FEATURES_LIMIT, &features);
     if (!error)
-        error = read_word(reading, "element", element_names, 2, &element);
+        error = read_word(reading, "element", element_names, ELEMENTS, &element);
     if (!error)
         error = read_word(reading, "label_kind", label_kind_names, 4, &kind);
     facts->features = (size_t)features;

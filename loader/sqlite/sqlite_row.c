@@ -157,16 +157,17 @@ static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *stat
 /* ---- features ----------------------------------------------------------- */
 
 /* A value that is no number, or none that fits. */
-static void refuse_feature(sqlite3_stmt *statement, int column, const char *name, bool is_number)
+static void refuse_feature(sqlite3_stmt *statement, int column, const char *name, bool is_number,
+                           enum element element)
 {
     int type = sqlite3_column_type(statement, column);
     bool is_text = type == SQLITE_TEXT; /* asked for its text, a BLOB would be one */
     const char *text = is_text ? (const char *)sqlite3_column_text(statement, column) : NULL;
     size_t length = is_text ? (size_t)sqlite3_column_bytes(statement, column) : 0;
-    bool has_way_out = !is_number && (is_text || type == SQLITE_NULL);
+    bool has_way_out = !is_number && (is_text || type == SQLITE_NULL) && element != ELEMENT_I32;
     char shown[TEXT_QUOTE_BYTES];
     error_set(ERROR_INPUT, "column \"%s\" is %s; %s belongs there%s", name,
-              show_value(statement, column, shown), feature_wanted(is_number),
+              show_value(statement, column, shown), feature_wanted(is_number, element),
               has_way_out ? feature_way_out(text, length) : "");
 }
 
@@ -177,7 +178,7 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
     const void *bytes = sqlite3_column_blob(statement, FEATURES_AT); /* NULL: no memory, or none */
     size_t length = (size_t)sqlite3_column_bytes(statement, FEATURES_AT);
     char wanted[FEATURE_BLOB_TEXT_BYTES];
-    row->is_u8 = format->element == ELEMENT_U8;
+    row->is_u8 = format->element != ELEMENT_F32;
     if (feature_blob_copy(bytes, is_blob ? length : FEATURE_BLOB_NONE, format->features,
                           format->element, features, "BLOB", wanted))
         return;
@@ -194,20 +195,19 @@ static enum error take_varying(const struct sqlite_format *format, sqlite3_stmt 
     size_t unit = element_bytes(format->element), count = length / unit;
     char wanted[FEATURE_BLOB_TEXT_BYTES];
     bool is_blob = sqlite3_column_type(statement, FEATURES_AT) == SQLITE_BLOB;
-    row->is_u8 = format->element == ELEMENT_U8;
+    row->is_u8 = format->element != ELEMENT_F32;
     if (is_blob && count > format->limit.longest)
         return row_limit_refuse(&format->limit, count);
     if (is_blob &&
         feature_blob_copy(count <= format->room ? bytes : NULL, length, count, format->element,
                           features, "BLOB", wanted) &&
-        (count <= format->room || format->element == ELEMENT_U8 || !bytes ||
+        (count <= format->room || format->element != ELEMENT_F32 || !bytes ||
          feature_not_finite(bytes, count) == count)) {
         row->length = count;
         return OK;
     }
     if (!is_blob || length % unit != 0)
-        snprintf(wanted, sizeof(wanted), "a BLOB of %s",
-                 format->element == ELEMENT_U8 ? "bytes" : "32-bit floats");
+        snprintf(wanted, sizeof(wanted), "a BLOB of %s", element_things[format->element]);
     else
         snprintf(wanted, sizeof(wanted), "a BLOB of finite numbers");
     refuse_value(statement, FEATURES_AT, format->table->features[0], wanted);
@@ -222,8 +222,8 @@ static void take_columns(const struct sqlite_format *format, sqlite3_stmt *state
         double value = 0;
         int column = FEATURES_AT + (int)i;
         bool number = take_number(statement, column, &value);
-        if (!number || !feature_fits(value)) {
-            refuse_feature(statement, column, format->table->features[i], number);
+        if (!number || !feature_fits(value, element)) {
+            refuse_feature(statement, column, format->table->features[i], number, element);
             row->status = ROW_BAD;
             return;
         }

@@ -3,9 +3,9 @@
  * One row of an SQLite statement - id, label, weight, group, features (sqlite_table_select) - into
  * the same ids, label texts and features that CSV text would give.
  *
- * Features lie in one BLOB (u8, or little-endian f32), or in a column each: INTEGER, REAL, or TEXT
- * that is a number. As in CSV, a broken key is ERROR_INPUT, and a feature that is no number makes
- * the row ROW_BAD. Messages name the column, not file and id.
+ * Features lie in one BLOB (u8, or little-endian f32 or i32), or in a column each: INTEGER, REAL,
+ * or TEXT that is a number. As in CSV, a broken key is ERROR_INPUT, and a feature that is no number
+ * makes the row ROW_BAD. Messages name the column, not file and id.
  */
 #ifndef LOADER_SQLITE_SQLITE_ROW_H
 #define LOADER_SQLITE_SQLITE_ROW_H
@@ -30,7 +30,8 @@ struct sqlite_row {
 struct sqlite_format {
     const struct sqlite_table *table; /* borrowed */
     bool blob;                        /* all features in one BLOB */
-    enum element element;             /* of the BLOB's bytes */
+    enum element element;             /* of the BLOB's bytes; of numbers i32, or else u8: they
+                                       * are what they are */
     size_t features;
     struct row_limit limit;         /* where the BLOBs differ in length; else zeroed */
     size_t room;                    /* such a BLOB is only looked at when it holds more features */

@@ -298,14 +298,15 @@ static enum error plan_features(struct sqlite_table *table, const struct column_
 {
     struct column_names names = {.names = (const char *const *)table->columns,
                                  .count = table->count};
-    struct feature_recipe *recipe = choice->recipe;
+    struct column_choice planned = *choice;
+    const struct feature_recipe *recipe = choice->recipe;
     if (recipe && recipe->learner == NULL && recipe->features > 0 && imported)
-        recipe = NULL;
-    if (recipe && imported)
+        planned.recipe = NULL;
+    if (planned.recipe && imported)
         return error_set(ERROR_USAGE,
                          "import made this table, whose features are numbers: missing= "
                          "and onehot= are for its source");
-    return cell_plan_init(&table->plan, recipe, &names, roles);
+    return cell_plan_init(&table->plan, &planned, &names, roles);
 }
 
 static enum error keep_roles(struct sqlite_table *table, const enum column_role *roles)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/sqlite/store_sqlite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,21 +15,18 @@
 /* What the URI says. Borrowed from it. */
 struct request {
     const char *table;
-    const char *element; /* of a BLOB that is not ours; NULL: u8 */
     struct column_choice choice;
 };
 
 static enum error read_uri(struct uri *uri, struct request *request)
 {
     request->table = uri_query_get(&uri->query, "table");
-    request->element = uri_query_get(&uri->query, "element");
     column_choice_read(&request->choice, uri);
     enum error error = row_limit_read(&request->choice.limit, uri);
     if (!error)
+        error = element_choice_read(&request->choice.element, uri);
+    if (!error)
         error = uri_query_finish(&uri->query);
-    const char *element = request->element;
-    if (!error && element && strcmp(element, "u8") != 0 && strcmp(element, "f32") != 0)
-        error = error_set(ERROR_USAGE, "element is \"%s\", must be u8 or f32", element);
     return error ? error_prefix(error, "%s: ", uri->path) : OK;
 }
 
@@ -53,7 +51,7 @@ static enum error query_row(sqlite3 *connection, const char *path, const char *s
 
 /* Nobody says what the BLOBs of `bytes` bytes hold, and as bytes they would make features of parts
  * of numbers. */
-static enum error refuse_floats(struct sqlite_store *store, sqlite3 *connection, size_t bytes)
+static enum error refuse_numbers(struct sqlite_store *store, sqlite3 *connection, size_t bytes)
 {
     const char *name = store->table.features[0];
     sqlite3_stmt *statement = NULL;
@@ -62,26 +60,30 @@ static enum error refuse_floats(struct sqlite_store *store, sqlite3 *connection,
     if (!sql)
         return error_set_memory(256, "an SQLite statement");
     enum error error = sqlite_prepare(connection, store->path, sql, &statement);
-    bool floats = !error, seen = false;
-    while (floats && sqlite3_step(statement) == SQLITE_ROW) {
+    enum element looks = ELEMENT_U8;
+    bool alike = !error, seen = false;
+    while (alike && sqlite3_step(statement) == SQLITE_ROW) {
         const void *blob = sqlite3_column_blob(statement, 0);
         size_t length = (size_t)sqlite3_column_bytes(statement, 0);
         if (length == 0 && row_limit_varies(&store->format.limit))
             continue; /* it says nothing */
-        floats = feature_looks_f32(blob, length);
+        enum element look = feature_looks(blob, length);
+        alike = look != ELEMENT_U8 && (!seen || look == looks);
+        looks = look;
         seen = true;
         bytes = length;
     }
     sqlite3_finalize(statement);
     sqlite3_free(sql);
-    if (!floats || !seen)
+    if (!alike || !seen)
         return error;
     return error_set(ERROR_INPUT,
                      "%s: column \"%s\" holds BLOBs of %zu bytes, which " FEATURE_READINGS,
-                     store->path, name, bytes, bytes / sizeof(float), bytes);
+                     store->path, name, bytes, bytes / element_bytes(looks), element_things[looks],
+                     bytes, element_names[looks]);
 }
 
-/* A single feature column that holds BLOBs is taken apart into bytes or floats. */
+/* A single feature column that holds BLOBs is taken apart into its elements. */
 static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
                             const struct request *request)
 {
@@ -103,20 +105,19 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
     sqlite3_finalize(statement);
     if (!format->blob)
         return error;
-    if (request->element)
-        format->element = strcmp(request->element, "f32") == 0 ? ELEMENT_F32 : ELEMENT_U8;
+    if (request->choice.element.told)
+        format->element = request->choice.element.element;
     else if (store->facts.there)
         format->element = store->facts.element;
     else
-        error = refuse_floats(store, connection, bytes);
+        error = refuse_numbers(store, connection, bytes);
     if (error || row_limit_varies(&format->limit))
         return error;
     if (bytes % element_bytes(format->element) != 0)
         return error_set(ERROR_INPUT,
-                         "%s: column \"%s\" of table \"%s\" holds BLOBs of %zu %s, which are no "
-                         "32-bit floats",
+                         "%s: column \"%s\" of table \"%s\" holds BLOBs of %zu %s, which are no %s",
                          store->path, store->table.features[0], store->table.name, bytes,
-                         text_plural(bytes, "byte", "bytes"));
+                         text_plural(bytes, "byte", "bytes"), element_things[format->element]);
     format->features = bytes / element_bytes(format->element);
     return OK;
 }
@@ -145,6 +146,17 @@ static enum error check_varying(const struct sqlite_store *store)
                      store->path, store->table.name);
 }
 
+static enum error check_element(struct sqlite_store *store, const struct element_choice *choice)
+{
+    char where[TEXT_QUOTE_BYTES + 8];
+    if (store->format.blob)
+        return OK;
+    store->format.element = choice->element;
+    snprintf(where, sizeof(where), "table \"%.100s\"", store->table.name);
+    enum error error = element_choice_check_numbers(choice, where);
+    return error ? error_prefix(error, "%s: ", store->path) : OK;
+}
+
 static enum error find_format(struct sqlite_store *store, sqlite3 *connection,
                               const struct request *request)
 {
@@ -158,11 +170,8 @@ static enum error find_format(struct sqlite_store *store, sqlite3 *connection,
         format->features = cell_plan_features(&store->table.plan);
     else if (store->table.feature_count == 1)
         error = find_blob(store, connection, request);
-    if (!error && request->element && !format->blob)
-        error = error_set(ERROR_USAGE,
-                          "%s: element= says what a BLOB holds; table \"%s\" has no single BLOB "
-                          "column of features",
-                          store->path, store->table.name);
+    if (!error)
+        error = check_element(store, &request->choice.element);
     if (!error)
         error = check_varying(store);
     if (error || row_limit_varies(&format->limit))

@@ -197,7 +197,7 @@ enum error sqlite_store_inspect(struct sqlite_store *store)
     struct inspection all = {.store = store, .is_u8 = true};
     struct pass pass = {.store = store,
                         .what = "looking at",
-                        .element = ELEMENT_U8,
+                        .element = store->format.element,
                         .visit = inspect_row,
                         .context = &all};
     size_t bytes = store->format.features * sizeof(float);
@@ -212,9 +212,7 @@ enum error sqlite_store_inspect(struct sqlite_store *store)
     if (error)
         return error;
     store->store.info.rows = pass.rows;
-    store->store.info.element = all.is_u8 ? ELEMENT_U8 : ELEMENT_F32;
-    if (store->format.blob)
-        store->store.info.element = store->format.element;
+    store->store.info.element = all.is_u8 ? store->format.element : ELEMENT_F32;
     bool labelled = store->table.key_of[COLUMN_LABEL] != NULL;
     store->labels.kind = labelled ? label_kind_of(&all.kinds) : LABEL_NONE;
     return store->labels.kind == LABEL_TEXT ? collect_labels(store) : OK;

@@ -97,14 +97,20 @@ static void keep_places(struct cell_plan *plan, uint32_t *places,
     plan->columns = places;
 }
 
-enum error cell_plan_init(struct cell_plan *plan, struct feature_recipe *recipe,
+enum error cell_plan_init(struct cell_plan *plan, const struct column_choice *choice,
                           const struct column_names *columns, enum column_role *roles)
 {
+    struct feature_recipe *recipe = choice->recipe;
     *plan = (struct cell_plan){.recipe = NULL};
     const char *missing = NULL;
     enum error error = OK;
     if (!recipe)
         return OK;
+    if (choice->element.told)
+        return error_set(ERROR_USAGE,
+                         "missing= or onehot= beside element=%s: features that they "
+                         "make are 32-bit floats",
+                         element_names[choice->element.element]);
     if (!recipe->columns && count_features(columns, roles) == 0)
         return error_set(ERROR_INPUT, "there is no column of features");
     if (!recipe->columns)
@@ -163,7 +169,7 @@ bool cell_row_missing(const struct cell_row *row, size_t at, char wanted[CELL_WA
     if (row->learner)
         return true;
     if (recipe->request.missing == MISSING_BAD)
-        return want(wanted, column->is_category ? "a text" : feature_wanted(false));
+        return want(wanted, column->is_category ? "a text" : feature_wanted(false, ELEMENT_F32));
     if (!column->is_category)
         put(row, column->first, column->fill);
     return true;
@@ -194,8 +200,8 @@ static bool take_category(const struct cell_row *row, size_t at, const char *tex
 static bool take_number(const struct cell_row *row, size_t at, double value,
                         char wanted[CELL_WANTED_BYTES])
 {
-    if (!feature_fits(value))
-        return want(wanted, feature_wanted(true));
+    if (!feature_fits(value, ELEMENT_F32))
+        return want(wanted, feature_wanted(true, ELEMENT_F32));
     put(row, column_of(row, at)->first, (float)value);
     return true;
 }
@@ -215,7 +221,7 @@ bool cell_row_text(const struct cell_row *row, size_t at, const char *text, size
         return take_category(row, at, text, length, wanted);
     if (text_parse_real(text, length, &value))
         return take_number(row, at, value, wanted);
-    return want(wanted, feature_wanted(text_is_real(text, length)));
+    return want(wanted, feature_wanted(text_is_real(text, length), ELEMENT_F32));
 }
 
 bool cell_row_number(const struct cell_row *row, size_t at, double value, const struct text *text,

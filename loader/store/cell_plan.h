@@ -25,10 +25,11 @@ struct cell_plan {
     size_t count;
 };
 
-/* Gives the roles that a recipe changes: a column of features that it does not have is ignored.
- * Without a recipe, and where its features are there instead of its columns (what pull wrote),
- * there is no plan. ERROR_INPUT: a column of the recipe is not there. */
-enum error cell_plan_init(struct cell_plan *plan, struct feature_recipe *recipe,
+/* Gives the roles that the choice's recipe changes: a column of features that it does not have is
+ * ignored. Without a recipe, and where its features are there instead of its columns (what pull
+ * wrote), there is no plan. ERROR_INPUT: a column of the recipe is not there; ERROR_USAGE: the
+ * choice says what elements are, too. */
+enum error cell_plan_init(struct cell_plan *plan, const struct column_choice *choice,
                           const struct column_names *columns, enum column_role *roles) MUST_CHECK;
 void cell_plan_release(struct cell_plan *plan);
 

@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "common/uri.h"
+#include "loader/store/element.h"
 #include "loader/store/row_limit.h"
 
 struct feature_recipe;
@@ -36,7 +37,8 @@ struct column_choice {
     const char *const *only;
     size_t only_count;
     struct feature_recipe *recipe; /* cell_plan.h; NULL: none */
-    struct row_limit limit;        /* set by kinds of store whose rows may differ in length */
+    struct row_limit limit;        /* set by kinds of store whose rows may differ in length, */
+    struct element_choice element; /* and by those where a URI may say what features are */
 };
 
 void column_choice_read(struct column_choice *choice, struct uri *uri);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A row's features as one value of a database: F bytes, or F 32-bit floats.
+ * A row's features as one value of a database: F bytes, or F 32-bit floats or integers
+ * (little-endian).
  */
 #ifndef LOADER_STORE_FEATURE_BLOB_H
 #define LOADER_STORE_FEATURE_BLOB_H

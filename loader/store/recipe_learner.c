@@ -147,7 +147,7 @@ static void add_category(struct recipe_learner *learner, struct learned *column,
 
 static void add_number(struct recipe_learner *learner, struct learned *column, double value)
 {
-    if (!feature_fits(value))
+    if (!feature_fits(value, ELEMENT_F32))
         return;
     column->numbers += learner->round == 0;
     if (column->median)

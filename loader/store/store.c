@@ -10,7 +10,6 @@
 #include "common/log.h"
 #include "loader/store/column_role.h"
 
-const char *const element_names[2] = {[ELEMENT_U8] = "u8", [ELEMENT_F32] = "f32"};
 const char *const label_kind_names[4] = {[LABEL_NONE] = "none",
                                          [LABEL_INTEGER] = "integer",
                                          [LABEL_REAL] = "real",

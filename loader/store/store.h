@@ -7,8 +7,8 @@
  *
  * A row is F features of one element type, and a label; where its URI has `longest=`, rows have as
  * many as each has, F at most. A store keeps features as u8 when every value is an integer 0..255,
- * else as f32. Ids are 0 to 2^63-1. Both kinds of access see the same rows; the bytes of a row do
- * not depend on the store that holds it.
+ * else as f32, or as its URI says (element.h). Ids are 0 to 2^63-1. Both kinds of access see the
+ * same rows; the bytes of a row do not depend on the store that holds it.
  *
  * Dimensions: B rows asked for, F features, R rows of the store.
  */
@@ -38,7 +38,6 @@ enum row_lengths {
     LENGTHS_LIMITED /* the same; F is what longest= allows, and how wide a batch always is */
 };
 
-extern const char *const element_names[2];    /* "u8", "f32" */
 extern const char *const label_kind_names[4]; /* "none", "integer", "real", "text" */
 
 struct store_info {

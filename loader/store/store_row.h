@@ -17,7 +17,8 @@ struct store_row {
     struct text label, group; /* valid until the next row; length 0 without such a column */
     double weight;            /* 1 without a weight column */
     size_t length;            /* how many features it has, where rows differ in that; else 0 */
-    bool is_u8;               /* every feature is an integer 0..255; true without features */
+    bool is_u8;               /* every feature is an integer 0..255, or was asked for as i32; true
+                               * without features */
     enum row_status status;   /* ROW_BAD: error_message() says which feature */
 };
 

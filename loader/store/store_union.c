@@ -130,11 +130,24 @@ static enum error compare_labels(const struct union_store *store)
                      text->uri, real->uri);
 }
 
+/* Bytes become floats beside floats; integers of 32 bits would lose what they are. */
+static enum error compare_elements(const struct store_info *a, const struct store_info *b)
+{
+    if (a->element == b->element || (a->element != ELEMENT_I32 && b->element != ELEMENT_I32))
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "%s has features of %s, %s of %s; files that are read as one have 32-bit "
+                     "integers (element=i32) in all of them or in none",
+                     a->uri, element_things[a->element], b->uri, element_things[b->element]);
+}
+
 static enum error check_parts(const struct union_store *store)
 {
     enum error error = OK;
     for (size_t i = 1; i < store->count && !error; i++)
         error = compare_columns(&store->parts[0].store->info, &store->parts[i].store->info);
+    for (size_t i = 1; i < store->count && !store->keys_only && !error; i++)
+        error = compare_elements(&store->parts[0].store->info, &store->parts[i].store->info);
     return error ? error : compare_labels(store);
 }
 

@@ -3,8 +3,8 @@
  * Several stores one after the other as one: `csv:part-*.csv`, a folder of files, or several URIs,
  * one a line. Scans read them in their order; fetch asks the one that has the id. Without
  * an id column, row numbers run on from store to store. It gives what one store with all
- * the rows would give: features are 32-bit floats if they are in one of them, labels texts
- * if one of them has texts.
+ * the rows would give: features are 32-bit floats if they are in one of them (integers of 32
+ * bits are such in all of them or in none), labels texts if one of them has texts.
  *
  * Where there is an id column it keeps an index of all ids (id_index.h), besides those of its
  * parts.

@@ -159,6 +159,28 @@ static char *write_floats(char *out, const float *values, size_t count)
     return out;
 }
 
+static char *write_integers(char *out, const int32_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        *out++ = ',';
+        out = text_write_integer(out, values[i]);
+    }
+    return out;
+}
+
+static char *write_features(char *out, enum element element, const struct row_values *row)
+{
+    switch (element) {
+    case ELEMENT_F32:
+        return write_floats(out, row->features, row->length);
+    case ELEMENT_I32:
+        return write_integers(out, row->features, row->length);
+    case ELEMENT_U8:
+        break;
+    }
+    return write_bytes(out, row->features, row->length);
+}
+
 static char *write_extras(char *out, const struct row_extras *extras, const struct row_values *row)
 {
     if (extras->weights) {
@@ -184,8 +206,7 @@ static enum error csv_row(struct row_writer *writer, const struct row_values *ro
     *end++ = ',';
     end = write_label(end, info, row->label);
     end = write_extras(end, &writer->extras, row);
-    end = info->element == ELEMENT_U8 ? write_bytes(end, row->features, row->length)
-                                      : write_floats(end, row->features, row->length);
+    end = write_features(end, info->element, row);
     *end++ = '\n';
     output_advance(writer->target, (size_t)(end - room));
     return OK;

@@ -43,6 +43,8 @@ static bool varies(const struct row_writer *writer)
 
 static int write_literal(const struct row_writer *writer, uint64_t rows, char out[LITERAL_BYTES])
 {
+    static const char *const elements[ELEMENTS] = {
+        [ELEMENT_U8] = "|u1", [ELEMENT_F32] = "<f4", [ELEMENT_I32] = "<i4"};
     char label[32], group[48];
     describe_label(writer, label, sizeof(label));
     describe_group(writer, group, sizeof(group));
@@ -50,9 +52,8 @@ static int write_literal(const struct row_writer *writer, uint64_t rows, char ou
                     "{'descr': [('id', '<i8'), ('label', '%s')%s%s%s, ('x', '%s', (%zu,))], "
                     "'fortran_order': False, 'shape': (%" PRIu64 ",), }",
                     label, writer->extras.weights ? ", ('weight', '<f8')" : "", group,
-                    varies(writer) ? ", ('length', '<i8')" : "",
-                    writer->info->element == ELEMENT_U8 ? "|u1" : "<f4", writer->info->features,
-                    rows);
+                    varies(writer) ? ", ('length', '<i8')" : "", elements[writer->info->element],
+                    writer->info->features, rows);
 }
 
 /* The same number of bytes for every number of rows. */

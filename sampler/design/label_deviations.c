@@ -49,8 +49,15 @@ static double value_at(const struct survey *survey, const struct store_block *bl
     if (survey->is_weight)
         return block->weights[row];
     size_t place = row * info->features + survey->feature;
-    return info->element == ELEMENT_U8 ? ((const uint8_t *)block->features)[place]
-                                       : (double)((const float *)block->features)[place];
+    switch (info->element) {
+    case ELEMENT_F32:
+        return (double)((const float *)block->features)[place];
+    case ELEMENT_I32:
+        return ((const int32_t *)block->features)[place];
+    case ELEMENT_U8:
+        break;
+    }
+    return ((const uint8_t *)block->features)[place];
 }
 
 static enum error add_block(void *context, const struct store_block *block)

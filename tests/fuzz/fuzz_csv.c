@@ -121,8 +121,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
                                           "?header=no&onehot=0&missing=7",
                                           "?longest=any",
                                           "?longest=4&header=no&label=0",
-                                          "?longest=any&weight=w&group=g"};
-    static const char delimiters[] = {',', ',', ',', '\t', ',', ';', ',', ',', ',', ',', ',', ','};
+                                          "?longest=any&weight=w&group=g",
+                                          "?element=i32",
+                                          "?longest=any&element=i32&header=no"};
+    static const char delimiters[] = {',', ',', ',', '\t', ',', ';', ',',
+                                      ',', ',', ',', ',',  ',', ',', ','};
     char uri[1024];
     if (length == 0)
         return 0;

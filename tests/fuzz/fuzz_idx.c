@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The input is an IDX file, behind a byte: odd, and it is the file of labels as well; with the next
- * bit it is packed by gzip first (it may be a packed file by itself, too). What opens must give the
- * same rows to scan and fetch. */
+ * bit it is packed by gzip first (it may be a packed file by itself, too), and with the one after it
+ * read as 32-bit integers. What opens must give the same rows to scan and fetch. */
 #include <zlib.h>
 
 #include "tests/fuzz/fuzz_file.h"
@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     if (length == 0 || length > INPUT_LIMIT_BYTES)
         return 0;
     const char *path = (data[0] & 2 ? write_packed : fuzz_file_write)(data + 1, length - 1);
-    snprintf(uri, sizeof(uri), "idx:%s?labels=%s", path, data[0] % 2 ? path : "");
+    snprintf(uri, sizeof(uri), "idx:%s?labels=%s%s", path, data[0] % 2 ? path : "",
+             data[0] & 4 ? "&element=i32" : "");
     fuzz_store(uri, NULL);
     return 0;
 }

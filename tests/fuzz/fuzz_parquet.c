@@ -295,10 +295,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         "", "weight=w", "group=g", "element=u8", "element=f32", "id=", "label=x", "features=x"};
     static const char *const limits[] = {"", "&longest=any", "&longest=3", "&longest=1"};
     char uri[2048];
+    const char *element;
     input = data;
     input_left = length;
     unsigned first = take_byte();
     const char *query = queries[first % 8], *limit = limits[first / 8 % 4];
+    element = first & 32 ? "element=i32&" : "";
     rows = 1 + take_byte() % ROWS_LIMIT;
     group_rows = 1 + take_byte() % ROWS_LIMIT;
     batch_rows = 1 + take_byte() % 9;
@@ -309,8 +311,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     column_count = 1 + (int)(take_byte() % COLUMNS_LIMIT);
     for (int i = 0; i < column_count; i++)
         make_column(&columns[i], names[i]);
-    snprintf(uri, sizeof(uri), "parquet:%s?%s%s", fuzz_file_write((const uint8_t *)"P", 1), query,
-             query[0] ? limit : limit + (limit[0] == '&'));
+    snprintf(uri, sizeof(uri), "parquet:%s?%s%s%s", fuzz_file_write((const uint8_t *)"P", 1),
+             element, query, query[0] ? limit : limit + (limit[0] == '&'));
     fuzz_store(uri, NULL);
     return 0;
 }

@@ -27,7 +27,7 @@ static void check_row(const struct postgres_format *format, const struct postgre
     fuzz_check(rows[0].id >= 0 && rows[0].id == rows[1].id);
     fuzz_check(rows[0].weight >= 0 && rows[0].status == rows[1].status);
     fuzz_check(!format->label || rows[0].label.length > 0);
-    if (rows[0].status == ROW_OK && (element == ELEMENT_F32 || rows[0].is_u8))
+    if (rows[0].status == ROW_OK && (element != ELEMENT_U8 || rows[0].is_u8))
         fuzz_check(memcmp(features[0], features[1], sizeof(features[0])) == 0);
 }
 
@@ -61,9 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         .feature_names = names,
         .feature_forms = forms,
         .blob = choice & 32,
-        .element = choice & 64 ? ELEMENT_F32 : ELEMENT_U8,
+        .element = (enum element)((choice >> 6 & 3) % ELEMENTS),
     };
-    enum element element = format.blob ? format.element : choice & 128 ? ELEMENT_F32 : ELEMENT_U8;
+    enum element element = format.element;
     format.feature_columns = format.blob ? 1 : COLUMNS;
     format.features = format.blob ? choice >> 12 : COLUMNS;
     for (int i = 0; i < COLUMNS; i++)

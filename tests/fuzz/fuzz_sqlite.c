@@ -32,6 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         return 0;
     snprintf(uri, sizeof(uri), "sqlite:%s", fuzz_file_write(data, length));
     fuzz_store(uri, is_damaged);
+    snprintf(uri, sizeof(uri), "sqlite:%s?element=i32", fuzz_path);
+    fuzz_store(uri, is_damaged);
     snprintf(uri, sizeof(uri), "sqlite:%s?missing=mean&onehot=*", fuzz_path);
     fuzz_store(uri, is_damaged);
     return 0;

@@ -127,6 +127,19 @@ def lengths():
         pyarrow.parquet.write_table(table.slice(part * 150, 150), FOLDER / "lengths" / f"part-{part}.parquet")
 
 
+def tokens():
+    """Integers of 32 bits, most of which no float is, in rows that differ in length and in columns."""
+    rows = [[dice.randrange(-(2**31), 2**31) for _ in range(dice.choice([0, 1, 2, 5, 9, 40]))] for _ in range(300)]
+    rows[:3] = [[2**31 - 1, -(2**31), 2**24 + 1], [], [7]]
+    label = of(pa.string(), dice.choices("abc", k=300))
+    (FOLDER / "tokens.csv").write_text("label\n" + "".join(",".join(map(str, [y.as_py(), *row])) + "\n" for y, row in zip(label, rows)))
+    for name, kind in {"i32": pa.list_(pa.int32()), "i64": pa.large_list(pa.int64()), "f64": pa.list_(pa.float64()),
+                       "decimal": pa.list_(pa.decimal128(12, 1))}.items():
+        write(f"tokens-{name}", {"label": label, "x": of(kind, rows)}, row_group_size=70)
+    write("tokens-binary", {"label": label, "x": of(pa.binary(), [struct.pack(f"<{len(row)}i", *row) for row in rows])})
+    both("wholes", {"label": label, "a": of(pa.int32(), [row[0] if row else 0 for row in rows]), "b": of(pa.int64(), range(2**24, 2**24 + 300))})
+
+
 def long_lists():
     """Of one row group, which takes several batches; and of values that pages keep in next to nothing."""
     rows = [[dice.randrange(256) for _ in range(dice.randrange(6))] for _ in range(20000)]
@@ -178,6 +191,10 @@ def refused():
     write("nested", {"label": two, "x": of(pa.list_(pa.list_(pa.int8())), [[[1]], [[2]]])})
     write("bytes-beside", {"label": two, "x": of(pa.binary(), [b"12", b"34"]), "y": two})
     write("looks-float", {"label": two, "x": of(pa.binary(), [b"\0\0\x80\x3f", b"\0\0\0\x40"])})
+    write("not-whole", {"label": two, "x": of(pa.float64(), [1, 1.5])})
+    write("beyond-i32", {"label": two, "x": of(pa.list_(pa.int64()), [[1], [2, 2**31]])})
+    write("no-integers", {"label": two, "x": of(pa.binary(), [b"\0\0\x80\x3f", b"12345"])})
+    write("looks-integer", {"label": two, "x": of(pa.binary(), [struct.pack("<3i", 300, 7, 2**24 - 1), struct.pack("<3i", 300, 400, 0)])})
     write("index", {"label": two, "x": two, "__index_level_0__": of(pa.int64(), [70, 80])})
 
 
@@ -186,4 +203,5 @@ types()
 rows_of_several()
 lengths()
 long_lists()
+tokens()
 refused()

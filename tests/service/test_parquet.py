@@ -119,6 +119,24 @@ def test_rows_of_one_length_may_have_any(files, info):
         assert {**info(f"parquet:{path}?longest=any"), "store": ""} == {**csv, "store": ""}
 
 
+def test_integers_of_32_bits_however_they_are_written(files, module, info, sampler, tmp_path):
+    csv = info(f"csv:{files}/tokens.csv?longest=any&element=i32")
+    written = sorted(files.glob("tokens-*.parquet"))
+    assert csv["element"] == "i32" and len(written) == 5
+    server = sampler("--store", f"csv:{files}/tokens.csv?longest=any", "--seed", SEED, "--epochs", 1)
+    pull = ["loader", "pull", "--sampler", server.url, "--size", 32, "--index", 0, "--store"]
+    pulled = {run(*pull, f"csv:{files}/tokens.csv?longest=any&element=i32").stdout}
+    for path in written:
+        uri = f"parquet:{path}?longest=any&element=i32"
+        assert {**info(uri), "store": ""} == {**csv, "store": ""}, path.name
+        pulled.add(run(*pull, uri, env=module).stdout)
+    run("loader", "import", uri, tmp_path / "x.rows", env=module)
+    assert len(pulled) == 1 and info(tmp_path / "x.rows")["digest"] == csv["digest"]
+    wholes = [info(f"{kind}:{files}/wholes.{kind}?element=i32") for kind in ("csv", "parquet")]
+    assert wholes[0]["digest"] == wholes[1]["digest"] and wholes[1]["element"] == "i32"
+    assert info(files / "wholes.parquet")["element"] == "f32"
+
+
 @pytest.mark.parametrize("name", ["list", "large", "binary"])
 def test_rows_of_no_features_at_all(files, info, name):
     assert {**info(f"parquet:{files}/nothing-{name}.parquet?longest=any"), "store": ""} == {
@@ -219,7 +237,13 @@ def test_memory_holds_a_batch_however_well_pages_encode_it(files, module):
     ("nested", "", 'column "x" holds lists'),
     ("bytes-beside", "", 'column "x" holds bytes, beside other features'),
     ("looks-float", "", "look like 1 32-bit floats, and may be 4 integers"),
-    ("nan", "element=u8", "element= says what a column of bytes holds"),
+    ("looks-integer", "", "look like 3 32-bit integers, and may be 12 integers from 0 to 255: element=i32 or element=u8"),
+    ("nan", "element=u8", "element=u8 says what values of bytes hold, and the file has no single column of them"),
+    ("nan", "element=u16", 'element is "u16", must be u8, f32 or i32'),
+    ("not-whole", "element=i32", 'row 1: column "x" is 1.5; an integer from -2147483648 to 2147483647 (element=i32) belongs there'),
+    ("words", "element=i32", 'row 1: column "x" is "Rome"; an integer from -2147483648 to 2147483647 (element=i32) belongs there\n'),
+    ("beyond-i32", "longest=any&element=i32", 'row 1: item 1 of column "x" is 2147483648; an integer from -2147483648 to 2147483647'),
+    ("no-integers", "longest=any&element=i32", 'row 1: column "x" is 5 bytes; a value of 32-bit integers belongs there'),
     ("nan", "label=y", 'label="y" names no column'),
     ("nan", "header=no", 'unknown parameter "header"'),
 ])

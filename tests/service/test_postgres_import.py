@@ -44,8 +44,9 @@ def source(tmp_path):
     ("id,label,w,g,x,y z", lambda dice: f"{dice.random() * 9:.3f},{dice.random()},g{dice.randrange(9)},{dice.random()},7", "?weight=w&group=g"),
     ("id,label", lambda dice: f"{dice.randrange(2**63)}", ""),
     ("id,x", lambda dice: f"{dice.random()}", ""),
+    ("id,label,a,b", lambda dice: f"x,{dice.randrange(-2**31, 2**31)},{2**24 + 1}", "?element=i32"),
     ("id,label," + ",".join(f"p{i}" for i in range(3000)), lambda dice: f"1,{','.join(str(dice.random())[:6] for _ in range(3000))}", ""),
-], ids=["bytes", "texts", "all", "no features", "no labels", "more than PostgreSQL has columns"])
+], ids=["bytes", "texts", "all", "no features", "no labels", "integers", "more than PostgreSQL has columns"])
 def test_the_same_rows(server, source, sampler, tmp_path, header, row, more):
     """Read back, verified by their digest, fetched, and as a frame."""
     server.sql("DROP TABLE IF EXISTS samples")
@@ -79,7 +80,7 @@ def test_what_is_there_stays(server, source):
     server.sql('CREATE SCHEMA "My Data"')
     run("loader", "import", path, server.uri('My%20Data.the%20"rows"'))
     assert info(server.uri('My%20Data.the%20"rows"'))["rows"] == 3000
-    for comment, says in (("{\"tombola\":9}", "later version"), ("{\"tombola\":1,", "expected"), ("{\"tombola\":1,\"element\":\"f64\",\"features\":[]}", "u8 nor f32")):
+    for comment, says in (("{\"tombola\":9}", "later version"), ("{\"tombola\":1,", "expected"), ("{\"tombola\":1,\"element\":\"f64\",\"features\":[]}", "none of u8, f32 and i32")):
         server.sql(f"COMMENT ON TABLE samples IS '{comment}'")
         run_fails("loader", "info", server.uri("samples"), says=["table public.samples", "comment that import wrote", says])
     server.sql("COMMENT ON TABLE samples IS 'mine'")

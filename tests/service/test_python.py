@@ -237,6 +237,46 @@ for more, says in (({"state": state, "bucket_window": 5}, "bucket window of 6"),
 """, sampler("--store", store, "--epochs", "0").url, store)
 
 
+TOKENS = '''
+wanted = [[2**31 - 1, -(2**31), 2**24 + 1, i][: i % 5] for i in range(200)]
+
+def check(loader, kind):
+    assert loader.dtype == "int32"
+    seen = 0
+    for ids, labels, x, n in loader:
+        assert x.dtype == kind and x.shape == (len(ids), int(n.max()))
+        for i, row, length in zip(ids.tolist(), x.tolist(), n.tolist()):
+            assert row == wanted[i] + [0] * (len(row) - length) and length == len(wanted[i])
+        seen += len(ids)
+    assert seen == 200
+'''
+
+
+@pytest.fixture
+def tokens(sampler, tmp_path):
+    """url, store: token ids that no float32 has."""
+    (tmp_path / "t.csv").write_text("label\n" + "".join(
+        ",".join(map(str, [i % 3, *[2**31 - 1, -(2**31), 2**24 + 1, i][: i % 5]])) + "\n" for i in range(200)))
+    store = f"csv:{tmp_path}/t.csv?longest=any&element=i32"
+    return sampler("--store", store, "--epochs", "0").url, store
+
+
+def test_integers_of_32_bits(package, tokens):  # noqa: F811
+    run(package, BEGIN + TOKENS + """
+for words in ({}, {"copy": True}, {"cache": 0, "fetchers": 3}, {"pull": "index", "bucket_window": 4}):
+    with tombola.Loader(url, store, batch_size=16, **words) as loader:
+        check(loader, np.int32)
+with tombola.Loader(url, store, output=np.from_dlpack) as loader:
+    check(loader, np.int32)
+try:
+    tombola.Loader(url, store, dtype="float32")
+except tombola.UsageError as error:
+    assert "are 32-bit integers, which come as they are" in str(error), error
+else:
+    raise AssertionError("they became floats")
+""", *tokens)
+
+
 def test_weights_and_groups_come_with_a_batch(package, sampler, tmp_path):  # noqa: F811
     """Where they are asked for; else a batch is ids, labels, x."""
     (tmp_path / "t.csv").write_text("w,label,g,x\n" + "".join(f"{i}.25,{i % 2},{'ba'[i % 2]},{i}\n" for i in range(20)))
@@ -976,6 +1016,10 @@ for epoch in range(2):
         seen += ids.tolist()
     assert sorted(seen) == list(range(2000))
 """, sampler("--store", demo_database).url, demo_database, python=python_with("torch"))
+
+
+def test_torch_tensors_of_integers(package, tokens):  # noqa: F811
+    run(package, TORCH + TOKENS + 'check(tombola.Loader(url, store, output="torch"), torch.int32)', *tokens, python=python_with("torch"))
 
 
 @pytest.mark.parametrize("pull, workers", [("lease", 0), ("lease", 2), ("index", 0), ("index", 2), ("draw", 2)])

@@ -2,6 +2,7 @@
 """Rows that differ in length, from a CSV file to what pull writes of them, whatever store they come from."""
 
 import contextlib
+import gzip
 import io
 import json
 import random
@@ -65,6 +66,56 @@ def test_the_same_rows_from_every_store(stores, tokens, sampler, tmp_path):
     assert "a row, 40 in the longest" in run("loader", "info", stores["rows"]).stdout
 
 
+def test_token_ids_are_integers(tmp_path, sampler):
+    """Of 32 bits, exactly, from every store; without element=i32 they are floats, which are exact up to 2^24."""
+    dice = random.Random(SEED)
+    rows = {i: ("ab"[i % 2], [dice.randrange(-(2**31), 2**31) for _ in range(dice.choice([0, 1, 3, 30]))]) for i in range(300)}
+    rows[0] = ("a", [2**31 - 1, -(2**31), 2**24 + 1, 0, -1] * 7)
+    text = "id,label\n" + "".join(",".join(map(str, [i, label, *values])) + "\n" for i, (label, values) in rows.items())
+    (tmp_path / "tokens.csv").write_text(text)
+    with gzip.open(tmp_path / "tokens.csv.gz", "wt") as file:
+        file.write(text)
+    with contextlib.closing(sqlite3.connect(tmp_path / "own.db")) as database, database:
+        database.execute("create table own (id integer primary key, label text, x blob)")
+        database.executemany("insert into own values (?, ?, ?)", [(i, label, struct.pack(f"<{len(values)}i", *values)) for i, (label, values) in rows.items()])
+    asks = "?longest=any&element=i32"
+    stores = [f"csv:{tmp_path}/tokens.csv{asks}", f"csv:{tmp_path}/tokens.csv.gz{asks}", f"sqlite:{tmp_path}/own.db{asks}"]
+    for source, made in ((stores[0], "rows:{}/x.rows"), (stores[2], "rows:{}/y.rows"), ("rows:{}/x.rows", "sqlite:{}/x.db")):
+        stores.append(made.format(tmp_path))
+        run("loader", "import", source.format(tmp_path), stores[-1])
+    one = sampler("--store", stores[0], "--seed", 3, "--epochs", 1)
+    digests, pulled = set(), set()
+    for number, uri in enumerate(stores):
+        facts = json.loads(run("loader", "info", "--json", "--verify", uri).stdout)
+        assert (facts["element"], facts["longest"]) == ("i32", 35)
+        digests.add(facts["digest"])
+        for more in ([], ["--cache-bytes", 0, "--fetchers", 3], ["--cache", tmp_path / f"cache{number}"], ["--cache", tmp_path / f"cache{number}"]):
+            pulled.add(pull_bytes("--sampler", one.url, "--store", uri, "--index", 0, "--size", 32, *more))
+    assert len(digests) == len(pulled) == 1 and parse(pulled.pop()) == rows
+    arguments = ["--sampler", one.url, "--store", stores[3], "--index", 0, "--format"]
+    array = numpy.load(io.BytesIO(pull_bytes(*arguments, "npy")))
+    assert array["x"].dtype == numpy.int32
+    assert all(row["x"][: row["length"]].tolist() == rows[int(row["id"])][1] and not row["x"][row["length"] :].any() for row in array)
+    raw = pull_bytes(*arguments, "raw", "--batches", 1, "--size", 1)
+    number, _, length = struct.unpack_from("<qdq", raw)
+    assert list(struct.unpack_from(f"<{length}i", raw, 24)) == rows[number][1]
+    (tmp_path / "again.csv").write_bytes(pull_bytes(*arguments, "csv"))
+    assert json.loads(run("loader", "info", "--json", "--verify", f"csv:{tmp_path}/again.csv{asks}").stdout)["digest"] in digests
+    assert "of i32 a row, 35 in the longest" in run("loader", "info", stores[3]).stdout
+    floats = parse(pull_bytes("--sampler", one.url, "--store", f"csv:{tmp_path}/tokens.csv?longest=any", "--index", 0, "--size", 32))
+    assert floats[0][1][2] == 2**24
+
+
+@pytest.mark.parametrize("value", ["2147483648", "-2147483649", "1.5", "x", "nan"])
+def test_what_is_no_integer_is_named(tmp_path, value):
+    (tmp_path / "tokens.csv").write_text(f"label\na,1,2\nb,3,{value},4\n")
+    for command in (["info"], ["import"]):
+        run_fails("loader", *command, f"csv:{tmp_path}/tokens.csv?longest=any&element=i32", *([tmp_path / "x.rows"] if command == ["import"] else []),
+                  status=2, says=["tokens.csv, line 3", f'field 3 is "{value}"; an integer from -2147483648 to 2147483647 (element=i32) belongs there\n'])
+    run_fails("loader", "info", f"csv:{tmp_path}/tokens.csv?longest=any&element=f32", status=2, says="of numbers element=i32 alone is possible")
+    assert not (tmp_path / "x.rows").exists()
+
+
 def test_what_pull_writes_is_read_again(stores, tokens, sampler, tmp_path):
     rows = tokens[1]
     one = sampler("--store", stores["rows"], "--seed", "4", "--epochs", "1")
@@ -112,6 +163,10 @@ def test_what_takes_rows_of_one_length_says_so(stores, tokens, sampler, tmp_path
     one = sampler("--store", stores["csv"])
     run_fails("trainer", "train", "--sampler", one.url, "--store", stores["csv"], "--logdir", tmp_path / "log",
               status=2, says="has rows that differ in length, and the models here take rows of one length")
+    (tmp_path / "columns.csv").write_text("id,label,a\n1,x,300\n2,y,70000\n")
+    integers = f"csv:{tmp_path}/columns.csv?element=i32"
+    run_fails("trainer", "train", "--sampler", sampler("--store", integers).url, "--store", integers, "--logdir", tmp_path / "log",
+              status=2, says="has features that are 32-bit integers, and the models here take bytes or floats")
     run_fails("loader", "info", stores["csv"].replace("any", "39"), status=2, says="the row has 40 features, and longest=39 allows 39")
     run_fails("loader", "info", f"csv:{tokens[0]}/tokens.csv", status=2, says="longest=any in the URI takes rows of different lengths")
 
@@ -130,7 +185,7 @@ def test_a_limit_in_the_uri_holds_in_every_store(stores, tokens, sampler):
         run_fails("loader", "info", f"{uri}?longest=none", status=2, says='longest is "none", must be any, or the length')
 
 
-@pytest.mark.parametrize("element, wanted", [("u8", "a BLOB of bytes"), ("f32", "a BLOB of 32-bit floats")])
+@pytest.mark.parametrize("element, wanted", [("u8", "a BLOB of bytes"), ("f32", "a BLOB of 32-bit floats"), ("i32", "a BLOB of 32-bit integers")])
 def test_a_value_that_is_no_blob_is_told_what_belongs_there(tmp_path, element, wanted):
     with contextlib.closing(sqlite3.connect(tmp_path / "rows.sqlite")) as database, database:
         database.execute("create table samples (id integer primary key, label text, features blob)")

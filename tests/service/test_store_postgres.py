@@ -132,7 +132,10 @@ def test_types_of_numbers(server, tmp_path):
     ("CREATE TABLE t (id int, a bytea); INSERT INTO t VALUES (1, '\\x010203')", "&element=f32", "32-bit floats"),
     ("CREATE TABLE t (id int, a bytea); INSERT INTO t VALUES (1, '\\x0000803f000000c0'), (2, '\\x00000000cdcccc3d')", "",
      ['column "a"', "look like 2 32-bit floats, and may be 8 integers from 0 to 255: element=f32 or element=u8"]),
-    ("CREATE TABLE t (id int, a int)", "&element=f64", "u8 or f32"),
+    ("CREATE TABLE t (id int, a int)", "&element=f64", "u8, f32 or i32"),
+    ("CREATE TABLE t (id int, a int); INSERT INTO t VALUES (5, 1)", "&element=f32", ["table public.t", "of numbers element=i32 alone"]),
+    ("CREATE TABLE t (id int, a bytea); INSERT INTO t VALUES (1, '\\x0a010000ffff0000')", "",
+     "look like 2 32-bit integers, and may be 8 integers from 0 to 255: element=i32 or element=u8"),
     ("CREATE TABLE t (id int, a int)", "&tabel=x", "tabel"),
 ])
 def test_tables_that_do_not_do(server, sql, more, says):

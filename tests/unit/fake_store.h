@@ -34,6 +34,12 @@ static inline uint8_t fake_feature(int64_t id, size_t j)
     return (uint8_t)(31 * (uint64_t)id + 7 * j);
 }
 
+/* What no float is. */
+static inline int32_t fake_integer(uint8_t byte)
+{
+    return byte % 2 ? INT32_MAX - byte : INT32_MIN + 1 + byte;
+}
+
 static inline enum error fake_reader_open(struct store *store, struct reader **ret_reader)
 {
     struct reader *reader = calloc(1, sizeof(*reader));
@@ -59,8 +65,11 @@ static inline enum row_status fake_row(const struct fake_store *fake, int64_t id
     for (size_t j = 0; j < info->features; j++) {
         uint8_t byte = fake_feature(id, j);
         float real = (float)byte + 0.5f;
+        int32_t whole = fake_integer(byte);
         if (info->element == ELEMENT_U8)
             features[j] = (char)byte;
+        else if (info->element == ELEMENT_I32)
+            memcpy(features + 4 * j, &whole, 4);
         else
             memcpy(features + 4 * j, &real, 4);
     }

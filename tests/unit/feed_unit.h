@@ -71,6 +71,8 @@ static inline void check_batch(const struct setting *setting, const struct feed_
                 assert_true(((const float *)batch->features)[at] == (float)byte * options->scale);
             else if (setting->store.store.info.element == ELEMENT_F32)
                 assert_true(((const float *)batch->features)[at] == (float)byte + 0.5f);
+            else if (setting->store.store.info.element == ELEMENT_I32)
+                assert_int_equal(((const int32_t *)batch->features)[at], fake_integer(byte));
             else
                 assert_int_equal(((const uint8_t *)batch->features)[at], byte);
         }

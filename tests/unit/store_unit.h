@@ -159,15 +159,17 @@ static inline void rows_scan(struct rows *rows, struct store *store, enum scan_c
     assert_int_equal(rows->count, store_info(store)->rows);
 }
 
-static inline float feature_of(const struct rows *rows, const struct store_info *info, size_t row,
-                               size_t feature)
+static inline double feature_of(const struct rows *rows, const struct store_info *info, size_t row,
+                                size_t feature)
 {
     const uint8_t *features = rows->features + row * rows->row_bytes;
     float value;
+    int32_t whole;
     if (info->element == ELEMENT_U8)
         return features[feature];
     memcpy(&value, features + feature * sizeof(value), sizeof(value));
-    return value;
+    memcpy(&whole, features + feature * sizeof(whole), sizeof(whole));
+    return info->element == ELEMENT_I32 ? whole : (double)value;
 }
 
 /* The same rows side by side; behind them nothing is touched where lengths are known before. */

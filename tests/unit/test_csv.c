@@ -41,7 +41,7 @@ static void describe_rows(struct store *store, char *out, size_t bytes)
                                    rows.labels[i]);
         for (size_t k = 0; k < store_info(store)->features; k++)
             length += (size_t)snprintf(out + length, bytes - length, "%s%g", k ? "," : "",
-                                       (double)feature_of(&rows, store_info(store), i, k));
+                                       feature_of(&rows, store_info(store), i, k));
         length += (size_t)snprintf(out + length, bytes - length, "\n");
     }
     check_fetch(store, &rows, 5);

@@ -39,6 +39,7 @@ struct decoded {
     union {
         uint8_t bytes[FEATURES];
         float floats[FEATURES];
+        int32_t integers[FEATURES];
     } features;
 };
 
@@ -85,7 +86,10 @@ static void check_same(const struct decoded *a, const struct decoded *b, enum el
     assert_int_equal(a->row.id, b->row.id);
     assert_string_equal(a->label, b->label);
     assert_int_equal(a->row.is_u8, b->row.is_u8);
-    if (element == ELEMENT_F32)
+    if (element == ELEMENT_I32)
+        assert_memory_equal(a->features.integers, b->features.integers,
+                            sizeof(a->features.integers));
+    else if (element == ELEMENT_F32)
         assert_memory_equal(a->features.floats, b->features.floats, sizeof(a->features.floats));
     else if (a->row.is_u8)
         assert_memory_equal(a->features.bytes, b->features.bytes, sizeof(a->features.bytes));
@@ -95,10 +99,14 @@ static void check_same(const struct decoded *a, const struct decoded *b, enum el
 static const char *random_field(uint64_t *seed)
 {
     static const char *const odd[] = {
-        "",    "00", "007", "255", "256", "999", "1000", "-1", "-0",         "5.0", "1e2", ".5",
-        "1.5", "x",  "0x1", "+1",  "1e9", "3.",  "1e39", "2e", "0000000255", "12a", "1 2"};
+        "",           "00",          "007",         "255",        "256",         "999",
+        "1000",       "-1",          "-0",          "5.0",        "1e2",         ".5",
+        "1.5",        "x",           "0x1",         "+1",         "1e9",         "3.",
+        "1e39",       "2e",          "0000000255",  "12a",        "1 2",         "-",
+        "--1",        "16777217",    "2147483647",  "2147483648", "-2147483648", "-2147483649",
+        "9999999999", "00000000001", "2147483647.0"};
     static char number[8];
-    size_t kind = dice_below(seed, 40);
+    size_t kind = dice_below(seed, 60);
     if (kind < sizeof(odd) / sizeof(odd[0]) && dice_below(seed, 4) == 0)
         return odd[kind];
     snprintf(number, sizeof(number), "%zu", dice_below(seed, 2) ? 0 : dice_below(seed, 256));
@@ -129,7 +137,7 @@ static void test_quick_and_slow_path_agree(void **state)
         for (int round = 0; round < 20000; round++) {
             char record[RECORD_BYTES];
             char quoted[RECORD_BYTES];
-            enum element element = dice_below(&seed, 2) ? ELEMENT_F32 : ELEMENT_U8;
+            enum element element = (enum element)dice_below(&seed, ELEMENTS);
             random_record(&seed, record);
             quote(record, UINT64_MAX, "\" ", quoted);
             struct decoded slow = decode(quoted, element);
@@ -181,6 +189,38 @@ static void test_quotes_in_keys_and_skipped_fields(void **state)
         struct decoded slow = decode(slow_record, ELEMENT_F32);
         check_same(&quick, &slow, ELEMENT_F32, record);
         assert_string_equal(quick.message, slow.message);
+    }
+    close_decoder();
+}
+
+static void check_integers(const char *record, const int32_t wanted[FEATURES])
+{
+    struct decoded row = decode(record, ELEMENT_I32);
+    assert_ok(row.error);
+    assert_int_equal(row.row.status, ROW_OK);
+    assert_memory_equal(row.features.integers, wanted, sizeof(row.features.integers));
+}
+
+static void test_integers_of_32_bits(void **state)
+{
+    static const int32_t wanted[] = {INT32_MAX, INT32_MIN, 16777217, -1, 0, 7};
+    static const char *const bad[] = {"2147483648", "-2147483649", "9999999999", "1.5", "",
+                                      "x",          "1e10",        "nan",        "NA"};
+    (void)state;
+    open_decoder("label,id,a,b,c,d,e,f", NULL);
+    check_integers("7,12,2147483647,-2147483648,16777217,-1,0,7\n", wanted);
+    check_integers("7,12,2147483647.0,-2147483648,16777217,-1,-0,007\r\n", wanted);
+    check_integers("7,12,\"2147483647\",-2147483648,1.6777217e7,-1,0,7\n", wanted);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char record[RECORD_BYTES];
+        snprintf(record, sizeof(record), "7,12,1,%s,3,4,5,6\n", bad[i]);
+        struct decoded row = decode(record, ELEMENT_I32);
+        assert_ok(row.error);
+        assert_int_equal(row.row.status, ROW_BAD);
+        assert_non_null(strstr(row.message, "column \"b\" is "));
+        assert_non_null(
+            strstr(row.message,
+                   "; an integer from -2147483648 to 2147483647 (element=i32) belongs there"));
     }
     close_decoder();
 }
@@ -284,6 +324,7 @@ static void test_keys_only_counts_fields(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_quick_and_slow_path_agree),
     cmocka_unit_test(test_quotes_in_keys_and_skipped_fields),
+    cmocka_unit_test(test_integers_of_32_bits),
     cmocka_unit_test(test_bytes_and_floats),
     cmocka_unit_test(test_messages_name_the_column),
     cmocka_unit_test(test_nul_is_no_number_and_no_label),

@@ -110,6 +110,10 @@ static void test_stores_without_the_columns_are_refused(void **state)
                  "takes 3; if one of its columns is the label, the URI lacks label=COLUMN");
     info = (struct store_info){.uri = "csv:x.csv", .features = 3, .feature_names = shuffled};
     assert_fails(feature_input_check(&options, &info), ERROR_CONFLICT, "has no column \"b\"");
+    info = (struct store_info){
+        .uri = "csv:x.csv", .features = 3, .element = ELEMENT_I32, .feature_names = abc};
+    assert_fails(feature_input_check(&options, &info), ERROR_INPUT,
+                 "csv:x.csv has features that are 32-bit integers, and the models here take bytes");
     close_all();
 }
 

@@ -104,7 +104,7 @@ static void check_rows(struct store *store, const char *const names[], const flo
     assert_int_equal(info->features, count);
     rows_scan(&rows, store, SCAN_FEATURES);
     for (size_t i = 0; i < rows.count * count; i++)
-        assert_true(feature_of(&rows, info, i / count, i % count) == features[i]);
+        assert_true(feature_of(&rows, info, i / count, i % count) == (double)features[i]);
     check_fetch(store, &rows, 3);
     rows_release(&rows);
 }

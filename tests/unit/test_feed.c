@@ -68,6 +68,28 @@ static void test_floats_stay_as_they_are(void **state)
     setting_close(&setting);
 }
 
+static void test_integers_are_not_made_floats(void **state)
+{
+    static const float mean[] = {1};
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 500, 64);
+    fake_store_init(&setting.store, 500, FEATURES, ELEMENT_I32);
+    setting.options.sampler_url = "http://127.0.0.1:1";
+    setting.options.expand = true;
+    assert_fails(feed_open(&setting.options, &setting.feed), ERROR_USAGE,
+                 "are 32-bit integers, which come as they are");
+    setting.options.expand = false;
+    setting.options.moments.channels = 1;
+    setting.options.moments.mean = mean;
+    assert_fails(feed_open(&setting.options, &setting.feed), ERROR_USAGE,
+                 "are 32-bit integers, which come as they are");
+    setting.options.moments = (struct feature_moments){.channels = 0};
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 8);
+    setting_close(&setting);
+}
+
 static void test_no_features(void **state)
 {
     (void)state;
@@ -474,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_epochs_follow_each_other),
         cmocka_unit_test(test_expanded_to_floats),
         cmocka_unit_test(test_floats_stay_as_they_are),
+        cmocka_unit_test(test_integers_are_not_made_floats),
         cmocka_unit_test(test_no_features),
         cmocka_unit_test(test_granted_batches_come_in_the_order_of_the_grants),
         cmocka_unit_test(test_batches_granted_one_by_one_share_requests),

@@ -35,7 +35,7 @@ static void late_init(struct late *late, size_t features, enum element element, 
     late->setting.device = NULL;
     late->setting.options.device = &fake_device;
     late->setting.options.expand = expand;
-    late->row_bytes = features * (expand || element == ELEMENT_F32 ? sizeof(float) : 1);
+    late->row_bytes = features * (expand ? sizeof(float) : element_bytes(element));
     late->seen = calloc(UNITS * EPOCHS, late->row_bytes);
     late->seen_ids = calloc(UNITS * EPOCHS, sizeof(*late->seen_ids));
     late->seen_labels = calloc(UNITS * EPOCHS, sizeof(*late->seen_labels));
@@ -136,6 +136,13 @@ static void test_floats(void **state)
 {
     (void)state;
     run_epoch(ELEMENT_F32, true, 3, 1);
+}
+
+static void test_integers_as_they_are(void **state)
+{
+    (void)state;
+    run_epoch(ELEMENT_I32, false, 2, 1);
+    run_epoch(ELEMENT_I32, false, 4, 2);
 }
 
 /* ---- rows that differ in length ----------------------------------------- */
@@ -447,9 +454,10 @@ static void run_resident(struct late *late, size_t fetchers, int64_t resident, b
 static void test_rows_stay_on_the_device(void **state)
 {
     (void)state;
-    for (int form = 0; form < 6; form++) {
+    for (int form = 0; form < 8; form++) {
         struct late late = {.queue = NULL};
-        late_init(&late, FEATURES, form < 4 ? ELEMENT_U8 : ELEMENT_F32, form % 4 < 2);
+        enum element element = form < 4 ? ELEMENT_U8 : form < 6 ? ELEMENT_F32 : ELEMENT_I32;
+        late_init(&late, FEATURES, element, form % 4 < 2);
         late.setting.options.resident_bytes = FEED_RESIDENT_AUTO;
         if (form % 2) /* ids that are a column */
             late.setting.store.store.info.id_column = "id";
@@ -670,6 +678,7 @@ int main(void)
         cmocka_unit_test(test_bytes_expanded_on_the_device),
         cmocka_unit_test(test_bytes_as_they_are),
         cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_integers_as_they_are),
         cmocka_unit_test(test_rows_that_differ_in_length),
         cmocka_unit_test(test_normalized_on_the_device),
         cmocka_unit_test(test_labels_on_the_device),

@@ -29,12 +29,14 @@ static double value_of(enum idx_type type, bool is_small, uint64_t *seed)
 }
 
 /* The same numbers as a CSV and as two IDX files: the same rows, scanned and fetched. */
-static void check_type(enum idx_type type, enum idx_type label_type, bool is_small, uint64_t *seed)
+static void check_type(enum idx_type type, enum idx_type label_type, bool is_small,
+                       const char *element, uint64_t *seed)
 {
     static const uint32_t sizes[] = {ROWS, HEIGHT, WIDTH};
     static struct bytes images, labels;
     struct store *idx = NULL, *csv = NULL;
     struct rows ours, theirs;
+    char query[64];
     FILE *text = fopen(path_of("same.csv"), "w");
     begin(&images, type, 3, sizes);
     begin(&labels, label_type, 1, sizes);
@@ -52,8 +54,10 @@ static void check_type(enum idx_type type, enum idx_type label_type, bool is_sma
     fclose(text);
     put("a-images-idx3-ubyte", &images);
     put("a-labels-idx1-ubyte", &labels);
-    assert_ok(store_open(uri_of("csv", "same.csv", "header=no&label=0"), false, &csv));
-    assert_ok(store_open(path_of("a-images-idx3-ubyte"), false, &idx)); /* finds the labels */
+    snprintf(query, sizeof(query), "header=no&label=0%s%s", element[0] ? "&" : "", element);
+    assert_ok(store_open(uri_of("csv", "same.csv", query), false, &csv));
+    /* Finds the labels. */
+    assert_ok(store_open(uri_of("idx", "a-images-idx3-ubyte", element), false, &idx));
     const struct store_info *info = store_info(idx);
     assert_int_equal(info->element, store_info(csv)->element);
     assert_int_equal(info->label_kind, LABEL_INTEGER);
@@ -81,8 +85,9 @@ static void test_rows_are_those_of_a_csv(void **state)
     uint64_t seed = 5;
     (void)state;
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        check_type(types[i], label_types[i % 4], false, &seed);
-        check_type(types[i], label_types[(i + 1) % 4], true, &seed);
+        check_type(types[i], label_types[i % 4], false, "", &seed);
+        check_type(types[i], label_types[(i + 1) % 4], true, "", &seed);
+        check_type(types[i], label_types[(i + 2) % 4], types[i] > IDX_I32, "element=i32", &seed);
     }
 }
 
@@ -174,6 +179,15 @@ static void test_bad_rows(void **state)
     assert_true(features[0] == 0 && features[4] == 1 && features[5] == 2);
     reader_close(reader);
     store_close(store);
+    assert_ok(store_open(uri_of("idx", "bad.idx", "element=i32"), false, &store));
+    assert_int_equal(store_info(store)->bad_rows, 3); /* 0.5, too */
+    assert_non_null(strstr(store_info(store)->first_bad_row,
+                           "row 1: value 1 is nan where an integer from -2147483648 to 2147483647 "
+                           "(element=i32) belongs"));
+    store_close(store);
+    assert_fails(
+        store_open(uri_of("idx", "bad.idx", "element=f32"), false, &store), ERROR_USAGE,
+        "element=f32 says what values of bytes hold, and an IDX file has no single column");
 }
 
 /* ---- refusals ----------------------------------------------------------- */

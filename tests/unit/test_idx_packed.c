@@ -137,7 +137,7 @@ static void test_values_are_looked_through(void **state)
         rows_scan(&rows, store, SCAN_FEATURES);
         for (int i = 0; i < 599; i++)
             assert_true(feature_of(&rows, store_info(store), (size_t)i / 3, (size_t)i % 3) ==
-                        (float)(i % 256));
+                        (double)(i % 256));
         check_fetch(store, &rows, 5);
         rows_release(&rows);
         store_close(store);

@@ -19,7 +19,7 @@
 #define LONGEST 300
 
 struct shape {
-    bool ids, weights, groups, texts, floats, quotes;
+    bool ids, weights, groups, texts, floats, quotes, integers;
     size_t rows;
 };
 
@@ -28,7 +28,7 @@ struct right {
     size_t rows, longest, elements;
     int64_t lengths[2000];
     size_t row_of[3 * 2000 + 12]; /* by id */
-    float values[2000][LONGEST];
+    double values[2000][LONGEST];
 };
 
 static size_t length_of(uint64_t *seed, const struct shape *shape)
@@ -38,14 +38,16 @@ static size_t length_of(uint64_t *seed, const struct shape *shape)
     return length == 0 && keyless ? 1 : length; /* a row of nothing at all would be a blank line */
 }
 
-static void print_value(FILE *file, const struct shape *shape, uint64_t *seed, float *ret_value)
+static void print_value(FILE *file, const struct shape *shape, uint64_t *seed, double *ret_value)
 {
     char text[32];
-    if (shape->floats && dice_below(seed, 2))
+    if (shape->integers && dice_below(seed, 2))
+        snprintf(text, sizeof(text), "%d", (int)(int32_t)dice(seed));
+    else if (shape->floats && dice_below(seed, 2))
         snprintf(text, sizeof(text), "-%.6f", (double)dice_below(seed, 1000000) / 7);
     else
         snprintf(text, sizeof(text), "%zu", dice_below(seed, 256));
-    *ret_value = (float)strtod(text, NULL);
+    *ret_value = shape->integers ? strtod(text, NULL) : (double)(float)strtod(text, NULL);
     fprintf(file, shape->quotes && dice_below(seed, 9) == 0 ? "\"%s\"" : "%s", text);
 }
 
@@ -92,8 +94,8 @@ static void write_shape(const char *name, const struct shape *shape, uint64_t *s
 static const char *query_of(const struct shape *shape, const char *longest)
 {
     static char query[96];
-    snprintf(query, sizeof(query), "longest=%s%s%s", longest, shape->weights ? "&weight=w" : "",
-             shape->groups ? "&group=g" : "");
+    snprintf(query, sizeof(query), "longest=%s%s%s%s", longest, shape->weights ? "&weight=w" : "",
+             shape->groups ? "&group=g" : "", shape->integers ? "&element=i32" : "");
     return query;
 }
 
@@ -133,7 +135,7 @@ static void check_info(struct store *store, const struct right *right, const str
     assert_null(info->feature_names);
     assert_null(info->shape);
     if (!shape->floats)
-        assert_int_equal(info->element, ELEMENT_U8);
+        assert_int_equal(info->element, shape->integers ? ELEMENT_I32 : ELEMENT_U8);
 }
 
 static void check_values(const struct rows *rows, const struct right *right)
@@ -211,11 +213,13 @@ static void test_every_store_gives_the_same_bytes(void **state)
     uint64_t seed = unit_seed() + 5;
     (void)state;
     for (int round = 0; round < 40; round++) {
+        bool integers = dice_below(&seed, 3) == 0;
         struct shape shape = {.ids = dice_below(&seed, 2),
                               .weights = dice_below(&seed, 3) == 0,
                               .groups = dice_below(&seed, 3) == 0,
                               .texts = dice_below(&seed, 2),
-                              .floats = dice_below(&seed, 2),
+                              .integers = integers,
+                              .floats = !integers && dice_below(&seed, 2),
                               .quotes = dice_below(&seed, 4) == 0,
                               .rows = 1 + dice_below(&seed, round < 35 ? 50 : 2000)};
         check_shape(&shape, &seed);
@@ -279,6 +283,34 @@ static void test_blobs_of_floats_of_any_length(void **state)
     store = open_as(uri_of("sqlite", "own.db", "longest=any&element=f32"));
     assert_int_equal(store_info(store)->bad_rows, 2);
     assert_non_null(strstr(store_info(store)->first_bad_row, "id 1: column \"x\" is a BLOB of 1"));
+    store_close(store);
+}
+
+/* Token ids, as NumPy and PyTorch lay out int32. */
+static void test_blobs_of_integers_of_any_length(void **state)
+{
+    struct rows rows;
+    (void)state;
+    make_table("CREATE TABLE t (id INTEGER PRIMARY KEY, x BLOB); INSERT INTO t VALUES (1, x''),"
+               "(2, x'01000001ffffff7f'), (3, x'000000800a010000ffffffff')");
+    struct store *store = open_as(uri_of("sqlite", "own.db", "longest=any&element=i32"));
+    const struct store_info *info = store_info(store);
+    assert_int_equal(info->features, 3);
+    assert_int_equal(info->element, ELEMENT_I32);
+    rows_scan(&rows, store, SCAN_FEATURES);
+    assert_true(feature_of(&rows, info, 1, 0) == 16777217 &&
+                feature_of(&rows, info, 1, 1) == INT32_MAX);
+    assert_true(feature_of(&rows, info, 2, 0) == INT32_MIN && feature_of(&rows, info, 2, 2) == -1);
+    check_fetch(store, &rows, 5);
+    rows_release(&rows);
+    store_close(store);
+    make_table("CREATE TABLE t (id INTEGER PRIMARY KEY, x BLOB); INSERT INTO t VALUES (1, x''),"
+               "(2, x'0a010000ff010000'), (3, x'0a01000002000000ff010000')");
+    refuse_table("longest=any", ERROR_INPUT, "look like 3 32-bit integers, and may be 12 integers");
+    make_table("CREATE TABLE t (id INTEGER PRIMARY KEY, x BLOB); INSERT INTO t VALUES (1, x'00')");
+    store = open_as(uri_of("sqlite", "own.db", "longest=any&element=i32"));
+    assert_non_null(strstr(store_info(store)->first_bad_row,
+                           "id 1: column \"x\" is a BLOB of 1 byte; a BLOB of 32-bit integers"));
     store_close(store);
 }
 
@@ -807,6 +839,8 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_any_length, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_floats_of_any_length, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_blobs_of_integers_of_any_length, make_folder,
+                                    remove_folder),
     cmocka_unit_test_setup_teardown(test_keys_alone_are_read_of_rows_of_any_length, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_files_with_such_rows_are_one_store, make_folder,

@@ -142,6 +142,24 @@ static void test_floats_read_back_the_same(void **state)
     free(text);
 }
 
+static void test_csv_of_integers(void **state)
+{
+    (void)state;
+    struct store_info info = info_of(3, ELEMENT_I32, LABEL_INTEGER);
+    static const int64_t ids[] = {1, 2};
+    static const double labels[] = {0, 1};
+    static const int32_t features[] = {INT32_MIN, -1, 0, 255, 16777217, INT32_MAX};
+    char *text;
+    write_rows("csv", &info, 2, ids, labels, features, &text);
+    assert_string_equal(strchr(text, '\n'),
+                        "\n1,0,-2147483648,-1,0\n2,1,255,16777217,2147483647\n");
+    free(text);
+    size_t length = write_rows("npy", &info, 2, ids, labels, features, &text);
+    assert_non_null(memmem(text, length, "('x', '<i4', (3,))", 18));
+    assert_memory_equal(text + length - sizeof(features) / 2, features + 3, sizeof(features) / 2);
+    free(text);
+}
+
 /* ---- npy and raw -------------------------------------------------------- */
 
 static void test_npy_of_bytes(void **state)
@@ -427,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_csv_of_bytes),
         cmocka_unit_test(test_csv_of_text_labels),
         cmocka_unit_test(test_floats_read_back_the_same),
+        cmocka_unit_test(test_csv_of_integers),
         cmocka_unit_test(test_npy_of_bytes),
         cmocka_unit_test(test_npy_of_text_labels),
         cmocka_unit_test(test_npy_of_real_labels),

@@ -116,7 +116,7 @@ static void test_what_a_file_says_of_itself(void **state)
     assert_string_equal(rows.labels[0], "1.50");
     assert_string_equal(rows.groups[1], "group 1");
     assert_true(rows.values[2] == -0.5 && rows.weights[2] == 2.5);
-    assert_true(feature_of(&rows, info, 2, 1) == 6e9f);
+    assert_true(feature_of(&rows, info, 2, 1) == (double)6e9f);
     check_fetch(store, &rows, 1);
     rows_release(&rows);
     store_close(store);

@@ -59,8 +59,9 @@ static void check_rows(const char *name, const char *query, const char *expected
         length += (size_t)snprintf(text + length, sizeof(text) - length,
                                    "%lld:%s:", (long long)rows.ids[i], rows.labels[i]);
         for (size_t k = 0; k < store_info(store)->features; k++)
-            length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%g", k ? "," : "",
-                                       (double)feature_of(&rows, store_info(store), i, k));
+            length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%.*g", k ? "," : "",
+                                       store_info(store)->element == ELEMENT_I32 ? 10 : 6,
+                                       feature_of(&rows, store_info(store), i, k));
         length += (size_t)snprintf(text + length, sizeof(text) - length, "\n");
     }
     assert_string_equal(text, expected);
@@ -301,9 +302,51 @@ static void test_blobs_of_others(void **state)
     check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB);"
                 "INSERT INTO t VALUES (1,3,x'0000803f'), (2,3,x'01020304')",
                 "", "1:3:0,0,128,63\n2:3:1,2,3,4\n");
-    refuse_sqlite("rows.db", "element=f64", ERROR_USAGE, "must be u8 or f32");
+    refuse_sqlite("rows.db", "element=f64", ERROR_USAGE, "must be u8, f32 or i32");
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); INSERT INTO t VALUES (1,2,3)",
-                 "element=u8", ERROR_USAGE, "no single BLOB");
+                 "element=u8", ERROR_USAGE,
+                 "table \"t\" has no single column of them; of numbers element=i32 alone");
+}
+
+static void test_integers_of_32_bits(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, a, b TEXT);"
+                "INSERT INTO t VALUES (1,3,2147483647,'16777217'), (2,4,-2147483648.0,'-1')",
+                "element=i32", "1:3:2147483647,16777217\n2:4:-2147483648,-1\n");
+    check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB);"
+                "INSERT INTO t VALUES (1,3,x'01000001ffffff7f'), (2,3,x'00000080ffffffff')",
+                "element=i32", "1:3:16777217,2147483647\n2:3:-2147483648,-1\n");
+    refuse_sqlite("rows.db", "element=i32&missing=mean", ERROR_USAGE,
+                  "missing= or onehot= beside element=i32");
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
+                 "INSERT INTO t VALUES (1,x'000080')",
+                 "element=i32", ERROR_INPUT, "no 32-bit integers");
+    refuse_table(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
+        "INSERT INTO t VALUES (1,x'0a010000ffff000000000000'), (2,x'9f860100070000005a020000')",
+        "", ERROR_INPUT,
+        "BLOBs of 12 bytes, which look like 3 32-bit integers, and may be 12 integers from "
+        "0 to 255: element=i32 or element=u8");
+    static const char *const bad[] = {"2147483648", "-2147483649", "1.5", "'x'", "NULL"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char sql[256];
+        snprintf(sql, sizeof(sql),
+                 "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); INSERT INTO t VALUES (7,1,%s)",
+                 bad[i]);
+        unlink(path_of("rows.db"));
+        run_sql("rows.db", sql);
+        assert_ok(open_sqlite("rows.db", "element=i32", &store));
+        assert_int_equal(store_info(store)->element, ELEMENT_I32);
+        assert_int_equal(store_info(store)->bad_rows, 1);
+        const char *says = store_info(store)->first_bad_row;
+        assert_non_null(strstr(says, "id 7: column \"b\" is "));
+        assert_string_equal(
+            strstr(says, "; an integer"),
+            "; an integer from -2147483648 to 2147483647 (element=i32) belongs there");
+        store_close(store);
+    }
 }
 
 /* As a CSV file's: no number makes no row. */
@@ -787,7 +830,7 @@ static void test_a_scan_goes_on_where_a_read_failed(void **state)
         stop_failing();
         for (size_t i = 0; i < 1000; i++) {
             assert_int_equal(rows.ids[i], i);
-            assert_true(feature_of(&rows, store_info(store), i, 0) == (float)i);
+            assert_true(feature_of(&rows, store_info(store), i, 0) == (double)i);
         }
         rows_release(&rows);
     }
@@ -913,6 +956,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_many_ids_that_are_no_key, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_views, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_others, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_integers_of_32_bits, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_that_are_no_numbers, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_another_length, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_rows, make_folder, remove_folder),

@@ -11,7 +11,7 @@
 
 /* ---- the same rows in every store --------------------------------------- */
 
-enum shape { SHAPE_BYTES, SHAPE_REALS, SHAPE_BARE, SHAPES };
+enum shape { SHAPE_BYTES, SHAPE_REALS, SHAPE_BARE, SHAPE_INTEGERS, SHAPES };
 
 struct recipe {
     enum shape shape;
@@ -43,6 +43,10 @@ static void print_feature(FILE *file, enum shape shape, uint64_t *seed)
 {
     if (shape == SHAPE_BYTES) {
         fprintf(file, ",%zu", dice_below(seed, 2) ? 0 : dice_below(seed, 256));
+        return;
+    }
+    if (shape == SHAPE_INTEGERS) {
+        fprintf(file, ",%d", (int)(int32_t)dice(seed));
         return;
     }
     switch (dice_below(seed, 4)) {
@@ -194,8 +198,9 @@ static void check_recipe(const struct recipe *recipe, uint64_t *seed)
     struct store *csv = NULL, *sqlite = NULL, *row_file = NULL, *cache = NULL;
     struct rows rows;
     char query[64];
-    snprintf(query, sizeof(query), "%s%s%s", recipe->weights ? "weight=w" : "",
-             recipe->weights && recipe->groups ? "&" : "", recipe->groups ? "group=g" : "");
+    snprintf(query, sizeof(query), "header=yes%s%s%s", recipe->weights ? "&weight=w" : "",
+             recipe->groups ? "&group=g" : "",
+             recipe->shape == SHAPE_INTEGERS ? "&element=i32" : "");
     write_recipe("same.csv", recipe, seed);
     assert_ok(store_open(uri_of("csv", "same.csv", query), false, &csv));
     import_store(csv, path_of("same.db"));
@@ -203,8 +208,9 @@ static void check_recipe(const struct recipe *recipe, uint64_t *seed)
     assert_ok(store_open(path_of("same.db"), false, &sqlite));
     assert_ok(store_open(path_of("same.rows"), false, &row_file));
     assert_ok(row_cache_open(csv, UINT64_MAX, 0, &cache));
-    assert_int_equal(store_info(csv)->element,
-                     recipe->shape == SHAPE_REALS ? ELEMENT_F32 : ELEMENT_U8);
+    assert_int_equal(store_info(csv)->element, recipe->shape == SHAPE_REALS      ? ELEMENT_F32
+                                               : recipe->shape == SHAPE_INTEGERS ? ELEMENT_I32
+                                                                                 : ELEMENT_U8);
     assert_int_equal(store_info(csv)->label_kind, recipe->labels);
     rows_scan(&rows, csv, SCAN_FEATURES);
     check_fetch_all(csv, &rows);

@@ -172,6 +172,7 @@ static void test_a_file_that_is_given_twice(void **state)
 static void test_files_that_do_not_belong_together(void **state)
 {
     struct store *store;
+    char text[2048];
     (void)state;
     refuse("label,a\n1,2\n", "label,b\n1,2\n", ERROR_INPUT, "two.csv", "");
     refuse("label,a\n1,2\n", "label,b\n1,2\n", ERROR_INPUT, "one.csv", "");
@@ -184,6 +185,12 @@ static void test_files_that_do_not_belong_together(void **state)
     refuse("id,a\n1,2\n5,2\n", "id,a\n7,2\n5,3\n", ERROR_INPUT, "two.csv, line 3", "");
     refuse("label,a\ncat,2\n", "label,a\n0.5,2\n", ERROR_INPUT, "labels of one kind", "");
     refuse("label,a\n1,2\n", "label,a\n1\n", ERROR_INPUT, "two.csv, line 2", "");
+    write_file("two.csv", "label,a\n1,300\n");
+    snprintf(text, sizeof(text), "%s\n%s", uri_of("csv", "one.csv", "element=i32"),
+             uri_of("csv", "two.csv", ""));
+    assert_fails(store_open(text, false, &store), ERROR_INPUT,
+                 "two.csv of 32-bit floats; files that are read as one have 32-bit integers "
+                 "(element=i32) in all of them or in none");
     assert_fails(store_open(uri_of("csv", "no-*.csv", ""), false, &store), ERROR_NOT_FOUND,
                  "no file has such a name");
     assert_int_equal(mkdir(path_of("empty"), 0777), 0);

@@ -62,8 +62,14 @@ static enum error refuse_count(const struct feature_input_options *options,
                            : "");
 }
 
-enum error feature_input_check_lengths(const struct store_info *info)
+enum error feature_input_check_rows(const struct store_info *info)
 {
+    if (info->element == ELEMENT_I32)
+        return error_set(ERROR_INPUT,
+                         "%s has features that are 32-bit integers, and the models here take bytes "
+                         "or floats: a store without element=i32 in its URI, and not imported from "
+                         "one",
+                         info->uri);
     if (info->lengths == LENGTHS_ALIKE)
         return OK;
     return error_set(ERROR_INPUT,
@@ -76,7 +82,7 @@ enum error feature_input_check_lengths(const struct store_info *info)
 static enum error find_columns(const struct feature_input_options *options,
                                const struct store_info *info, int32_t **ret_columns)
 {
-    enum error error = feature_input_check_lengths(info);
+    enum error error = feature_input_check_rows(info);
     if (!error)
         error = feature_names_match(options->names, options->called, info, ret_columns);
     if (error || *ret_columns || info->features == options->features)

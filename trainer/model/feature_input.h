@@ -34,8 +34,9 @@ enum feature_source {
 
 struct feature_input;
 
-/* ERROR_INPUT: rows of the store differ in length, and no model here takes such. */
-enum error feature_input_check_lengths(const struct store_info *info) MUST_CHECK;
+/* ERROR_INPUT: rows of the store differ in length, or are 32-bit integers, and no model here takes
+ * such. */
+enum error feature_input_check_rows(const struct store_info *info) MUST_CHECK;
 /* ERROR_INPUT or ERROR_CONFLICT when the store has not the columns that the model takes, naming
  * one. */
 enum error feature_input_check(const struct feature_input_options *options,

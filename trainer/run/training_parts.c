@@ -243,7 +243,7 @@ static enum error open_store(struct training_parts *parts)
     const struct store_info *info = store_info(parts->store);
     if (info->features == 0)
         return error_set(ERROR_INPUT, "%s has no feature columns to train on", info->uri);
-    error = feature_input_check_lengths(info);
+    error = feature_input_check_rows(info);
     if (!error && saved)
         error = checkpoint_check_recipe(saved->recipe, checkpoint_path(origin(parts)), info);
     if (error)

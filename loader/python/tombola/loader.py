@@ -54,7 +54,7 @@ class Loader:
             train(x, labels)
 
     `ids` are int64 [B]; `labels` are int64 [B], of texts the numbers of `loader.classes`, float64 where the column has real
-    numbers, None where there is none; `x` is [B, *shape], uint8 or float32. Where rows differ in length (longest=any or
+    numbers, None where there is none; `x` is [B, *shape], uint8, float32 or int32. Where rows differ in length (longest=any or
     longest=N in the store's URI, or of what it was imported from: loader.varies), batches are ids, labels, x, lengths: x is
     as wide as the batch's longest row, or N, with zeros behind the shorter ones, and lengths, int64 [B], says how many
     features of each row are its own. On a GPU are labels, x and lengths, ids never. All are
@@ -70,7 +70,8 @@ class Loader:
     batch_size      rows a batch; an epoch's last one may have fewer
     output          numpy, torch, jax, cupy, dlpack, or a function of an array that has the buffer protocol and DLPack
     device          cpu, cuda, cuda:1, auto
-    dtype           None: as stored (uint8 or float32); "float32": bytes are multiplied by `scale`
+    dtype           None: as stored (uint8, float32, or int32 with element=i32 in the URI); "float32": bytes are multiplied by
+                    `scale` (int32 stays what it is)
     scale           1/255 unless said otherwise
     mean, std       x becomes (x - mean) / std, float32, behind `scale`: a number, or one for each of C channels that make
                     up a row one behind the other (C, H, W), or for each feature
@@ -219,7 +220,7 @@ class Loader:
         self.classes, self.groups = described["label_texts"], described["group_texts"]
         self.recipe = described["recipe"]
         self._weighted, self._grouped = weights is not False, groups
-        self.dtype = ("uint8", "float32")[described["element"]]
+        self.dtype = ("uint8", "float32", "int32")[described["element"]]
         self.label_dtype = _LABELS_OF_KIND[described["label_kind"]] and (label_dtype or _LABELS_OF_KIND[described["label_kind"]])
         self.shape = described["shape"] if lengths is None else lengths
         self.varies = described["lengths"] != 0
