@@ -1,20 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/store/feature_range.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "common/stop.h"
 #include "loader/store/scan_apart.h"
+
+static void add_bytes(struct feature_range *range, const uint8_t *bytes, size_t count)
+{
+    int largest = range->largest;
+    for (size_t i = 0; i < count; i++)
+        largest = bytes[i] > largest ? bytes[i] : largest;
+    range->largest = largest;
+}
+
+static void add_floats(struct feature_range *range, const uint8_t *bytes, size_t count)
+{
+    for (size_t at = 0; at < count; at += sizeof(float)) {
+        float value;
+        memcpy(&value, bytes + at, sizeof(value));
+        range->has_fractions |= value != truncf(value);
+        range->largest_float = fmaxf(range->largest_float, fabsf(value));
+    }
+}
 
 void feature_range_add(struct feature_range *range, const struct store_info *info,
                        const struct store_block *block)
 {
-    const uint8_t *bytes = block->features;
-    int largest = range->largest;
     size_t count = 0;
     for (size_t i = 0; i < block->rows; i++)
         count += store_block_row_bytes(block, i, info);
-    for (size_t i = 0; i < count; i++)
-        largest = bytes[i] > largest ? bytes[i] : largest;
-    range->largest = largest;
+    if (info->element == ELEMENT_U8)
+        add_bytes(range, block->features, count);
+    else
+        add_floats(range, block->features, count);
     range->rows += (int64_t)block->rows;
 }
 
@@ -41,12 +61,18 @@ enum error feature_range_find(struct store *store, struct feature_range *ret_ran
 {
     struct finding finding = {.info = store_info(store)};
     enum error error = OK;
-    if (finding.info->element == ELEMENT_U8 && finding.info->features > 0)
+    if (finding.info->element != ELEMENT_I32 && finding.info->features > 0)
         error = store_scan_apart(store, SCAN_FEATURES | SCAN_BAD_ROWS, look, &finding);
     if (error && error != ERROR_END)
         return error;
     *ret_range = finding.range;
     return OK;
+}
+
+bool feature_range_is_rounded(const struct feature_range *range)
+{
+    return !range->has_fractions && range->largest_float >= 0x1p24f &&
+           range->largest_float <= 0x1p31f;
 }
 
 bool feature_range_is_small(const struct feature_range *range)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How large a store's bytes get, judged by its first rows. Bytes are taken for shades from 0
+ * How large a store's features get, judged by its first rows. Bytes are taken for shades from 0
  * to 255 unless somebody says otherwise (trainer: --feature-scale); a table of small integers is u8
- * too, and shrinks to nothing when it is multiplied with 1/255.
+ * too, and shrinks to nothing when it is multiplied with 1/255. Integers above 2^24 are rounded
+ * where nobody asked for integers (element=i32).
  */
 #ifndef LOADER_STORE_FEATURE_RANGE_H
 #define LOADER_STORE_FEATURE_RANGE_H
@@ -20,16 +21,24 @@
 #define FEATURE_RANGE_SMALL 64
 
 struct feature_range {
-    int64_t rows; /* that were looked at; 0: features are no bytes, or there are none */
-    int largest;
+    int64_t rows;        /* that were looked at; 0: there are no features, or they are integers */
+    int largest;         /* of bytes */
+    bool has_fractions;  /* of floats: not all are whole numbers */
+    float largest_float; /* without its sign */
 };
 
-/* A block of rows of u8 features. */
+/* A block of rows of u8 or f32 features. */
 void feature_range_add(struct feature_range *range, const struct store_info *info,
                        const struct store_block *block);
 
 /* Of the first FEATURE_RANGE_ROWS rows. Reads no more of the store than that takes. */
 enum error feature_range_find(struct store *store, struct feature_range *ret_range) MUST_CHECK;
+
+/* Are the floats whole numbers that may have been rounded, and could have been integers? */
+bool feature_range_is_rounded(const struct feature_range *range);
+#define FEATURE_RANGE_ROUNDED                                                                   \
+    "whole numbers of 2^24 and more, which 32-bit floats round; element=i32 in the URI of the " \
+    "source makes them integers"
 
 /* Is 1/255 hardly the right factor? */
 bool feature_range_is_small(const struct feature_range *range);

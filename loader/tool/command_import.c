@@ -8,8 +8,10 @@
 
 #include "common/clock.h"
 #include "common/hang.h"
+#include "common/log.h"
 #include "common/options.h"
 #include "common/text.h"
+#include "loader/store/feature_range.h"
 #include "loader/store/scan_apart.h"
 #include "loader/store/store.h"
 #include "loader/store_apart.h"
@@ -28,6 +30,16 @@ static void report(const struct store_writer *writer, int64_t start_ns)
            element_names[info->element], text_plural(info->features, "feature", "features"),
            (double)writer->bytes / 1e6, (double)(clock_now_ns() - start_ns) / 1e9,
            writer->digest_text);
+}
+
+/* Warns where most likely integers were read as floats. */
+static enum error look_at_values(struct store *store)
+{
+    struct feature_range range;
+    enum error error = feature_range_find(store, &range);
+    if (!error && feature_range_is_rounded(&range))
+        log_warning("%s: features are " FEATURE_RANGE_ROUNDED, store_info(store)->uri);
+    return error;
 }
 
 static enum error copy_rows(struct store *store, struct import_destination *destination)
@@ -56,8 +68,10 @@ static enum error import_into(struct import_destination *destination, const char
         error = error_set(ERROR_INPUT, "%s", store_info(store)->first_bad_row);
     if (!error) {
         store_warn_of_labels(store_info(store));
-        error = copy_rows(store, destination);
+        error = look_at_values(store);
     }
+    if (!error)
+        error = copy_rows(store, destination);
     import_destination_release(destination);
     store_close(store);
     return error;

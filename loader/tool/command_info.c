@@ -39,7 +39,7 @@ static enum error add_block(void *context, const struct store_block *block)
         error = label_counts_add(&findings->labels, block);
     if (!error && findings->verify)
         error = content_digest_add(&findings->digest, findings->info, block);
-    if (!error && findings->verify && findings->info->element == ELEMENT_U8)
+    if (!error && findings->verify && findings->info->element != ELEMENT_I32)
         feature_range_add(&findings->range, findings->info, block);
     return error;
 }
@@ -96,7 +96,9 @@ static void print_features(const struct store_info *info)
 static void print_range(const struct findings *findings)
 {
     const struct feature_range *range = &findings->range;
-    if (range->rows == 0 || findings->info->features == 0)
+    if (feature_range_is_rounded(range))
+        printf("%-10s " FEATURE_RANGE_ROUNDED "\n", "values");
+    if (range->rows == 0 || findings->info->features == 0 || findings->info->element != ELEMENT_U8)
         return;
     printf("%-10s up to %d", "values", range->largest);
     if (range->rows < findings->info->rows)
@@ -221,7 +223,7 @@ static enum error print_json(const struct findings *findings)
     add_labels(&json, findings);
     const char *noted = info->digest_may_be_old ? NULL : info->digest;
     add_text(&json, "digest", findings->digest_text[0] ? findings->digest_text : noted);
-    if (findings->range.rows > 0)
+    if (findings->range.rows > 0 && info->element == ELEMENT_U8)
         buffer_print(&json, ",\"largest_value\":%d,\"largest_value_rows\":%" PRId64,
                      findings->range.largest, findings->range.rows);
     enum error error = buffer_add_text(&json, "}\n");
