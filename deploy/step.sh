@@ -48,7 +48,7 @@ step_show() {
     step_clock
     seconds=$(((step_now_ms - step_start_ms) / 1000))
     if [[ -t 1 ]]; then
-        printf '\r\033[K  %-9s %6d   s  %s' "$step_name" "$seconds" "${1:0:width > 50 ? width - 24 : 56}"
+        printf '\r\033[K  %-9s %6d   s  %s' "$step_name" "$seconds" "${1:0:width > 34 ? width - 25 : 10}"
     elif [[ $step_now_ms -ge $step_line_ms ]]; then
         step_line_ms=$((step_now_ms + 60000))
         printf '  %-9s %6d   s  %s\n' "$step_name" "$seconds" "$1"

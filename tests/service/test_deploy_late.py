@@ -194,6 +194,18 @@ def test_off_a_terminal_a_line_a_minute_says_what_is_waited_for(shown):
     assert out.split()[2:] == (["s", "waiting", "for", "ps-0"] if shown else [])
 
 
+@pytest.mark.parametrize("columns", [30, 40, 50, 80, 200])
+def test_on_a_terminal_the_line_is_one_line(columns):
+    """One that goes on in the next is not taken away with it, and a new one comes every third of a second."""
+    script = f". {ROOT}/deploy/step.sh; step_begin evaluate; COLUMNS={columns}; step_show 'waiting for the sampler; its log: {'x' * 300}'"
+    end, theirs = pty.openpty()
+    subprocess.run(["bash", "-euc", script], stdout=theirs, timeout=PATIENCE_S, check=True)
+    os.close(theirs)
+    shown = os.read(end, 65536).decode().removeprefix("\r\x1b[K")
+    os.close(end)
+    assert shown.startswith("  evaluate ") and columns > len(shown) >= max(columns, 35) - 5 or len(shown) == 34
+
+
 # ---- a clock that jumps ---------------------------------------------------------------------------
 
 
