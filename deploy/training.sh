@@ -59,8 +59,8 @@ claim_folder() {
 }
 
 # The function that ends the process $!, where there is one. $! and not a variable: no instant lies between a child's
-# start and its number being there.
-ending=''
+# start and its number being there. What is started later leaves it in `steps_pid`.
+ending='' steps_pid=''
 
 catch_signals() {
     trap 'on_signal HUP 1' HUP
@@ -73,31 +73,51 @@ catch_signals() {
 # shellcheck disable=SC2317
 on_signal() {
     set +eu
-    trap '' HUP INT QUIT PIPE TERM
+    trap '' HUP INT QUIT PIPE TERM TSTP
     step_clear
     echo "${0##*/}: SIG$1: stopping what was started" >&2
-    ${ending:+"$ending" "$!"}
+    ${ending:+"$ending" "${steps_pid:-$!}"}
     clean_up
     exit $((128 + $2))
 }
 
 # In a session: Ctrl-C reaches only the process that waits. A kill -9 of that one ends the steps, too.
 run_steps() {
-    local status=0
+    local status paused=1
     ending=end_steps
     step_tied setsid "$@" </dev/null &
-    wait "$!" || status=$?
-    trap '' HUP INT QUIT PIPE TERM
+    trap pause_steps TSTP
+    while [[ -n $paused ]]; do
+        status=0 paused=''
+        wait "${steps_pid:-$!}" || status=$?
+    done
+    trap '' HUP INT QUIT PIPE TERM TSTP
     [[ $status -le 128 || $status == 141 ]] || step_fail "the process of the steps ended with $(exit_status "$status")"
-    end_steps "$!"
+    end_steps "${steps_pid:-$!}"
     clean_up
     exit "$status"
+}
+
+# Ctrl-Z. Whoever reads from the pipe lets the steps go on when this process does, or when it was killed meanwhile.
+# shellcheck disable=SC2317
+pause_steps() {
+    local pipe
+    paused=1 steps_pid=${steps_pid:-$!}
+    # shellcheck disable=SC2016
+    exec {pipe}> >(exec setsid sh -c 'read -r _; kill -s CONT -- "-$0" "$0" 2>/dev/null' "$steps_pid")
+    end_by STOP "$steps_pid"
+    step_clear
+    trap - TSTP
+    kill -TSTP $$ # and not SIGSTOP: where no shell could let it go on, the kernel does not stop it
+    trap pause_steps TSTP
+    exec {pipe}>&-
 }
 
 # SIGTERM, time to save, SIGKILL. Who is waited for longer is named: its disk may not answer, nor let it be killed.
 end_steps() {
     local left
     end_by TERM "$1"
+    end_by CONT "$1"
     has_ended_within 3 "$1" && return
     name_left "waiting for %s (process %d) to end%s\n"
     end_by TERM "$1"

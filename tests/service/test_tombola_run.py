@@ -52,12 +52,13 @@ def import_for_ever(programs):
     loader.chmod(0o755)
 
 
-def started(folder, *words, stdout=subprocess.PIPE, **more):
-    """With the signals of a terminal: what a shell starts in the background has some ignored, and bash traps none of those."""
+def started(folder, *words, stdout=subprocess.PIPE, job=False, **more):
+    """With the signals of a terminal: what a shell starts in the background has some ignored, and bash traps none of those.
+    As a job, in a session of somebody else who can let it go on, or in one of its own."""
     mark = new_mark()
     one = subprocess.Popen(["env", "--default-signal=HUP,INT,QUIT", SCRIPT, "run", *map(str, words)], cwd=folder,
                            env=environment({"TOMBOLA_BUILD": str(BUILD), **mark} | more), text=True, stdout=stdout,
-                           stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True)
+                           stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=not job, preexec_fn=os.setpgrp if job else None)
     one.mark = mark
     return one
 
@@ -300,6 +301,50 @@ def test_a_signal_ends_everything_and_nothing_is_lost(table, number, send):
     assert "stopping what was started" in err
     nobody_is_left(one)
     assert max(checkpoints(table.parent / "flowers.tombola/model")) >= step
+
+
+def states(one):
+    """As the kernel has them, of the script and the processes that it has started, but for who waits to let them go on."""
+    found = set()
+    for pid, words in marked(one.mark).items():
+        with contextlib.suppress(OSError):
+            if not words.startswith("sh -c read"):
+                found.add(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0])
+    return found
+
+
+@pytest.mark.parametrize("then", ["fg", "fg, twice", "kill", "kill -9"])
+def test_ctrl_z_stops_all_of_them(table, then):
+    """Until the script goes on, however it ends: a shell lets go on what it sends a signal."""
+    one = started(table.parent, table.name, "--label", "species", "--steps", 1000000000, "--workers", 2, *QUICK, job=True)
+    log = table.parent / "flowers.tombola/worker-1.log"
+    wait_for(lambda: log.exists() and "Training begins" in log.read_text(), "it never trains")
+    for _ in range(2 if "twice" in then else 1):
+        os.killpg(one.pid, signal.SIGTSTP)
+        wait_for(lambda: states(one) == {"T"}, "they go on")
+        if then.startswith("fg"):
+            os.killpg(one.pid, signal.SIGCONT)
+            wait_for(lambda: states(one) and "T" not in states(one), "they do not go on")
+    if then == "kill -9":
+        one.kill()
+    else:
+        one.terminate()
+        os.killpg(one.pid, signal.SIGCONT)
+    _, err = one.communicate(timeout=PATIENCE_S)
+    assert one.returncode == (-signal.SIGKILL if then == "kill -9" else 128 + signal.SIGTERM)
+    assert is_quiet(err.replace("tombola: SIGTERM: stopping what was started\n", "")), err
+    nobody_is_left(one)
+
+
+def test_ctrl_z_where_nobody_could_let_it_go_on(table):
+    """As the only process of a container: it is as if nothing had been pressed."""
+    one = started(table.parent, table.name, "--label", "species", "--steps", 100000, *QUICK)
+    log = table.parent / "flowers.tombola/worker-0.log"
+    wait_for(lambda: log.exists() and "Training begins" in log.read_text(), "it never trains")
+    one.send_signal(signal.SIGTSTP)
+    out, err = one.communicate(timeout=PATIENCE_S)
+    assert one.returncode == 0, out + err
+    nobody_is_left(one)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
