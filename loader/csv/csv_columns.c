@@ -89,7 +89,7 @@ static enum error check_looks_like_row(const struct csv_columns *columns)
             return OK;
     }
     return error_set(ERROR_INPUT, "the first line holds nothing but numbers: is it a header? Say "
-                                  "header=yes or header=no");
+                                  "header=yes or header=no in the URI ('csv:PATH?header=no')");
 }
 
 static enum error make_names(struct csv_columns *columns, const struct csv_splitter *first,

@@ -198,6 +198,17 @@ def test_what_comes_next_can_be_pasted(table):
     assert done.returncode == 0, done.stderr
 
 
+def test_what_comes_next_says_how_its_rows_are_written(table):
+    """A table without a header, say: its options hold for the next one."""
+    table.write_text(table.read_text().partition("\n")[2].replace(",", ";"))
+    out, _ = run(table.parent, "flowers.csv?header=no&delimiter=;", "--label", "2", "--steps", 50, *QUICK)
+    (command,) = re.findall("next:  (.*)", out)
+    assert "'NEW.csv?header=no&delimiter=;&label=2'" in command
+    done = subprocess.run(["bash", "-c", command.replace("NEW.csv", table.name)], cwd=table.parent, capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 301, done.stderr
+
+
 def test_names_that_a_shell_or_a_uri_would_take_apart(table):
     """Of table, column and folder; a line break divides the files of a URI."""
     name, label, work = "a\n'b' ?&=%41$(x);*.csv", 'the\nkind of "it" ?&=%41', "-w\n ?&=%41"
@@ -221,8 +232,9 @@ def test_a_database_whose_name_a_uri_would_take_apart(table):
     assert "KIND:flow%3Fers%3D.sqlite names the file" in said
 
 
-def test_without_a_label_it_says_which_it_looked_for(table):
-    _, said = run(table.parent, table.name, status=2)
+@pytest.mark.parametrize("name", ["flowers.csv", "csv:flowers.csv"])
+def test_without_a_label_it_says_which_it_looked_for(table, name):
+    _, said = run(table.parent, name, status=2)
     assert 'names no column; there are "length", "width", "species"' in said and "`label` without --label" in said
 
 
@@ -236,6 +248,23 @@ def test_the_label_is_that_of_the_option_or_of_the_uri(table, name):
     label = [] if "label=" in name else ["--label", "species"]
     out, _ = run(table.parent, name, *label, "--steps", 50, "--work", "here", *QUICK)
     assert accuracy(out) > 0.5 and "300 rows of 2" in out
+
+
+@pytest.mark.parametrize("name", ["my flowers.csv?header=no", "csv:my%20flowers.csv?header=no", "csv:my flowers.csv?header=no&label=2"])
+def test_a_path_with_options_names_its_file_and_the_folder_beside_it(table, name):
+    """As the programs take it, and their messages advise: they name a table without a header first, or an empty field."""
+    (table.parent / "my flowers.csv").write_text(table.read_text().partition("\n")[2])
+    label = [] if "label=" in name else ["--label", "2"]
+    out, _ = run(table.parent, name, *label, "--steps", 50, *QUICK)
+    assert accuracy(out) > 0.5 and "300 rows of 2" in out and (table.parent / "my flowers.tombola/model").is_dir()
+
+
+def test_a_table_has_one_name_however_it_is_given(table):
+    words = "--label", "species", "--steps", 50, *QUICK
+    run(table.parent, table.name, *words)
+    for name in (f"csv:{table.name}", f"csv:{table.name}?label=species", f"{table.name}?label=species"):
+        out, _ = run(table.parent, name, *(words[2:] if "=" in name else words))
+        assert "flowers.tombola/samples.sqlite is there" in out
 
 
 def test_the_folder_lies_beside_a_table_without_an_ending(table):
