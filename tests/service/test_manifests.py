@@ -198,6 +198,20 @@ def test_the_file_is_imported_once(path, tmp_path):
     assert run_in(tmp_path, prepare, path) == ""
 
 
+@pytest.mark.parametrize("store", ["sqlite:{0}/samples.sqlite?table=digits", "rows:{0}/samples.rows"])
+def test_a_store_with_options_is_imported_once_too(path, tmp_path, store):
+    """A second import would replace rows below the workers that read them."""
+    prepare, store = container("sampler.yaml", "Deployment", "prepare"), store.format(tmp_path)
+    (tmp_path / "mnist_train.csv").write_text("1,0,255\n2,3,4\n")
+    assert "samples." in run_in(tmp_path, prepare, path, TOMBOLA_STORE=store)
+    assert run_in(tmp_path, prepare, path, TOMBOLA_STORE=store) == ""
+
+
+def test_rows_that_are_there_already_are_not_imported(path, tmp_path):
+    prepare = container("sampler.yaml", "Deployment", "prepare")
+    assert run_in(tmp_path, prepare, path, SOURCE="", TOMBOLA_STORE="postgresql://nowhere.example.com/rows") == ""
+
+
 def test_one_overlay_alone_makes_demo_data(tmp_path):
     (tmp_path / "tombola-loader").write_text('#!/bin/sh\necho "$1"\n[ "$1" = import ] || : >"$2/mnist_train.csv"\n')
     (tmp_path / "tombola-loader").chmod(0o755)
