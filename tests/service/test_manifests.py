@@ -101,20 +101,21 @@ def test_the_tokens_are_what_the_sampler_reads(sampler, volume):
 
     assert status("GET", "/readyz", None) == 200
     assert [status("GET", target, None) for target in ("/batch", "/streams", "/metrics")] == [401, 401, 401]
-    assert [status("GET", "/batch?size=1", name) for name in ("train", "admin")] == [200, 200]
-    assert [status("GET", "/streams/default", name) for name in ("train", "admin")] == [200, 200]
-    assert [status("POST", "/streams/default/pause", name) for name in ("train", "admin")] == [403, 200]
+    names = "metrics", "train", "admin"
+    assert [status("GET", "/metrics", name) for name in names] == [200, 200, 200]
+    assert [status("GET", "/streams/default", name) for name in names] == [200, 200, 200]
+    assert [status("GET", "/batch?size=1", name) for name in names] == [403, 200, 200]
+    assert [status("POST", "/streams/default/pause", name) for name in names] == [403, 403, 200]
     assert not re.search("may read it|may write it", server.stderr)
 
 
 def test_the_tokens_are_made_once_and_hidden(volume):
     files = sorted((volume / "tokens").iterdir())
-    assert [one.name for one in files] == ["admin", "tokens.json", "train"]
+    assert [one.name for one in files] == ["admin", "metrics", "tokens.json", "train"]
     assert all(stat.S_IMODE(one.stat().st_mode) == 0o600 for one in files)
     before = {one.name: one.read_text() for one in files}
-    assert re.fullmatch(r"[0-9a-f]{64}", before["train"]) and re.fullmatch(r"[0-9a-f]{64}", before["admin"])
-    assert before["train"] != before["admin"]
-    assert before["train"] not in before["tokens.json"] and before["admin"] not in before["tokens.json"]
+    made = [text for name, text in before.items() if name != "tokens.json"]
+    assert all(re.fullmatch(r"[0-9a-f]{64}", text) and text not in before["tokens.json"] for text in made) and len(set(made)) == 3
     run_in(volume, container("sampler.yaml", "Deployment", "tokens"))
     assert {one.name: one.read_text() for one in sorted((volume / "tokens").iterdir())} == before
 
