@@ -8,6 +8,7 @@
 #   step_show TEXT          on a terminal the line shows TEXT and the seconds so far; elsewhere a line a minute
 #   step_end TEXT           the step's last word, and its time
 #   step_note TEXT          a line of its own under the step
+#   step_warnings LOG...    what our programs warn of there, as notes: three of them
 #   step_last_words LOG     the end of LOG; on standard error
 #   step_fail TEXT [LOG]    why it failed, the end of LOG, and where LOG is; on standard error
 #   step_disk_is_full PATH  for a log that lacks its last words
@@ -82,6 +83,11 @@ step_end() {
 
 step_note() {
     printf '%24s%s\n' '' "$1"
+}
+
+step_warnings() {
+    local line
+    sed -n 's/^[0-9T:.-]*Z warning *//p' "$@" | awk '!seen[$0]++ && ++count <= 3' | while IFS= read -r line; do step_note "$line"; done
 }
 
 step_last_words() {

@@ -14,7 +14,7 @@
 #   any_runs PID...                  has one of these children not ended?
 #   exit_status STATUS               in words, with the signal
 #   step_is_reached, find_model      what the checkpoint in $logdir says; the file of the model, into `model`
-#   evaluate_model OPTION...         the step that tests the model
+#   evaluate_model TEXT OPTION...    the step that tests the model; TEXT says so where it fails
 #
 # The script has the variables work, samples, logdir and steps, the programs sampler and trainer, and two functions:
 #
@@ -237,6 +237,6 @@ find_model() {
 
 evaluate_model() {
     step_begin evaluate
-    run "testing" "$work/evaluate.log" "$trainer" evaluate "$@" --logdir "$logdir"
+    run "$1" "$work/evaluate.log" "$trainer" evaluate "${@:2}" --logdir "$logdir"
     step_end "$(tail -n 1 "$work/evaluate.log")"
 }

@@ -177,6 +177,21 @@ def test_a_table_of_too_few_rows_to_test_on(table):
     assert "--test TABLE names others" in said
 
 
+def test_a_label_that_only_the_test_has(table):
+    rows = table.read_text().splitlines()
+    table.write_text("\n".join([rows[0], *(f"{line}{i}" for i, line in enumerate(rows[1:]))]) + "\n")
+    _, said = run(table.parent, table.name, "--label", "species", "--steps", 50, *QUICK, status=2)
+    assert "testing on labels that only the test has (--test TABLE names other rows) failed" in said and "none of the" in said
+
+
+def test_what_programs_warn_of_is_seen_without_their_logs(table):
+    """A label without a row in the test, and a model that has learnt nothing."""
+    table.write_text(table.read_text() + "0,5,rara\n")
+    out, _ = run(table.parent, table.name, "--label", "species", "--steps", 200, "--", "--model", "softmax", "--learning-rate", "1e-9")
+    assert re.search(r"^  sampler .*\n {24}labels have no unit .* first=rara", out, re.M)
+    assert re.search(r"^  train .*\n {24}the loss of the last .*: the model is no better", out, re.M)
+
+
 def test_rows_kept_for_the_test_or_not_are_other_rows(table):
     """The sampler's state is of the one or of the other, and so is what the model has seen."""
     words = table.name, "--label", "species", "--steps", 50
