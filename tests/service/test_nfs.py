@@ -87,6 +87,13 @@ def test_a_mount_is_hard_and_tried(nfs, tmp_path):
     assert done.called[-1].endswith(f"tombola-loader check {tmp_path}/datanfs")
 
 
+@pytest.mark.parametrize("name, status", [("mount", 32), ("setpriv", 2)])
+def test_what_a_command_ends_with_is_not_what_the_script_ends_with(nfs, tmp_path, name, status):
+    """2 would be bad usage; mount has numbers of its own."""
+    (nfs.bin / name).write_text(f"#!/bin/sh\necho no >&2\nexit {status}\n")
+    assert nfs("mount", "server:/data/nfs", tmp_path / "datanfs", status=1).stderr == "no\n"
+
+
 def test_a_line_of_fstab_has_no_blank_in_its_paths(nfs, tmp_path):
     done = nfs("mount", "--dry-run", "server:/data/my rows", tmp_path / "my rows")
     assert f"server:/data/my\\040rows {tmp_path}/my\\040rows nfs " in done.stdout
