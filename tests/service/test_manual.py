@@ -101,7 +101,9 @@ def test_mandoc_finds_nothing_to_warn_of(name):
 
 def test_the_page_of_the_script_is_its_help():
     roff = [tool("groff"), "-man", "-Tutf8", "-ww", "-P-cbou", "-rHY=0", "-rLL=90n", MANUAL / "man" / "tombola.1"]
-    text = squeezed(output(*roff).replace("‐", "-"))
+    shown = output(*roff).replace("‐", "-")
+    assert re.search(r"^ {7}--workers N\n {14}worker processes", shown, re.M), "an option's text is filled, as in the others' pages"
+    text = squeezed(shown)
     said = output(SCRIPT, "--help")
     assert squeezed(said.split("\n\n", 1)[1]) in text and squeezed(said.split("\n")[0].removeprefix("usage:")) in text
     assert "tombola-Fromatabletoatrainedmodel" in text and "tombola-sampler(1)" in text
