@@ -130,6 +130,15 @@ def test_data_that_is_not_there(quickstart, tmp_path):
     assert "is empty" in done(quickstart("--data", half), status=2)
 
 
+@pytest.mark.parametrize("name", ["my build", "it's", "a\nb", "$HOME"])
+def test_a_folder_in_which_make_cannot_build(tmp_path, name):
+    """configure says so after half a minute, and calls it an unsafe srcdir value."""
+    env = environment({"TOMBOLA_BUILD": str(tmp_path / name)})
+    said = subprocess.run([QUICKSTART, "--no-install", "--work", tmp_path / "work"], env=env, capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    assert said.returncode == 1 and f"in {tmp_path}/{name}: a name has" in said.stderr and not (tmp_path / name).exists()
+
+
 def test_a_second_one_in_the_same_folder_is_refused(quickstart):
     first = quickstart("--rows", ROWS, "--steps", 10**9)
     first.wait_for("worker-0.log")
