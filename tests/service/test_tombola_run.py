@@ -542,7 +542,8 @@ def test_programs_are_those_of_the_build_that_was_named(table, tmp_path):
 @pytest.mark.parametrize("words, status, says", [
     ([], 2, "which table"), (["."], 2, "no readable file ."), (["nowhere.csv"], 2, "no readable file nowhere.csv"),
     (["flowers.csv", "flowers.csv"], 2, "one table"),
-    (["flowers.csv", "--workers", "0"], 2, "--workers"), (["flowers.csv", "--ps", "-1"], 2, "--ps"), (["flowers.csv", "--label"], 2, "--label"),
+    (["flowers.csv", "--workers", "0"], 2, "--workers"), (["flowers.csv", "--workers", "999", "--ps", "2"], 2, "1000 of both"),
+    (["flowers.csv", "--ps", "-1"], 2, "--ps"), (["flowers.csv", "--label"], 2, "--label"),
     (["flowers.csv", "--bogus"], 2, "--bogus"), (["range:1000?labels=10"], 2, "--work"),
     (["flowers.csv", "--label", "kind"], 2, "kind"), (["flowers.csv", "--label", "species", "--", "--model", "forest"], 2, "forest")])
 def test_what_fails_says_why(table, words, status, says):
