@@ -76,6 +76,7 @@ on_signal() {
     trap '' HUP INT QUIT PIPE TERM TSTP
     step_clear
     echo "${0##*/}: SIG$1: stopping what was started" >&2
+    [[ -z $steps_pid ]] || end_by CONT "$steps_pid" # Ctrl-Z may have stopped it
     ${ending:+"$ending" "${steps_pid:-$!}"}
     clean_up
     exit $((128 + $2))
@@ -117,7 +118,6 @@ pause_steps() {
 end_steps() {
     local left
     end_by TERM "$1"
-    end_by CONT "$1"
     has_ended_within 3 "$1" && return
     name_left "waiting for %s (process %d) to end%s\n"
     end_by TERM "$1"
