@@ -184,12 +184,20 @@ start() {
 }
 
 run() {
-    local text=$1 log=$2 status=0
+    local text=$1 log=$2 pid
     shift 2
     start "$log" "$@"
-    step_wait $! "$text" || status=$?
-    [[ $status == 0 ]] || fail "$status" "$text failed with $(exit_status "$status")" "$log"
+    pid=$!
+    until step_ended "$pid"; do
+        step_show "$text$(progress_of "$log")"
+        sleep 0.1
+    done
+    step_clear
+    [[ $step_status == 0 ]] || fail "$step_status" "$text failed with $(exit_status "$step_status")" "$log"
 }
+
+# How far a program has read what it reads, where that is the last it says.
+progress_of() { tail -c 400 "$1" | sed -n '$s/.*Z info *[a-z]* .*\(: [0-9]* of .* left\)$/\1/p'; }
 
 exit_status() {
     local name
@@ -212,7 +220,7 @@ start_sampler() {
     sampler_pid=$!
     while [[ -z $address ]] || ! said=$("$sampler" healthcheck --listen "$address" 2>&1); do
         ! step_ended "$sampler_pid" || fail "$step_status" "the sampler ended with $(exit_status "$step_status") before it was ready" "$log"
-        step_show "waiting for the sampler${said:+: ${said#*: }}; its log: $log"
+        step_show "waiting for the sampler$(progress_of "$log")${said:+: ${said#*: }}; its log: $log"
         if [[ -n $address ]]; then
             [[ $step_now_ms -lt $deadline_ms ]] || fail 1 "the sampler is not ready: ${said#*: }" "$log"
         elif [[ $step_now_ms -ge $((step_start_ms + 10000)) ]] && step_disk_is_full "$log"; then # its log may have room for it

@@ -130,6 +130,16 @@ def test_a_model_that_the_disk_does_not_take_is_told(table, programs, library, t
     terminal.close()
 
 
+def test_an_import_says_how_far_it_is(table, programs, tmp_path):  # noqa: F811
+    more = programs(loader=f"""
+        echo "2026-11-27T01:33:42.962Z info    reading a: b.csv: 103 of 172 (60 %) MB, 51 MB/s, 1 s left" >&2
+        until [[ -e {tmp_path}/seen ]]; do sleep 0.1; done""")
+    terminal = Terminal(table.parent, table.name, "--label", "species", "--steps", 50, *QUICK, **more)
+    terminal.wait_for(r"importing flowers.csv: 103 of 172 \(60 %\) MB, 51 MB/s")
+    (tmp_path / "seen").touch()
+    terminal.wait(0)
+
+
 def test_a_note_that_cannot_be_written_is_named(table, programs):  # noqa: F811
     """And the import is made again."""
     words = table.name, "--label", "species", "--steps", 50, *QUICK
