@@ -257,6 +257,19 @@ def test_each_command_of_the_walk_through_is_run_on_a_cluster():
             assert command.replace('"', "") in re.sub(r'[\\"]', "", walk), command
 
 
+def test_the_last_line_of_a_log_is_what_the_program_said_last(tmp_path):
+    """Where README.md reads it. A container's two streams have a pipe each, whose lines may be logged in another order."""
+    (tmp_path / "tombola-trainer").write_text("#!/bin/sh\necho first >&2\necho last\n")
+    (tmp_path / "tombola-trainer").chmod(0o755)
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "tokens" / "train").write_text("token")
+    jobs = re.findall(r"kubectl -n tombola logs job/(\S+) --tail=1", (K8S / "README.md").read_text())
+    assert sorted(jobs) == ["evaluate", "evaluator"]
+    for job in jobs:
+        file = {"evaluate": K8S / "evaluate" / "evaluate.yaml"}.get(job, f"{job}.yaml")
+        assert run_in(tmp_path, container(file, "Job", job), tmp_path) == "first\nlast\n", job
+
+
 def test_a_failed_container_says_why_in_its_status():
     for folder in (BASE, K8S / "evaluate"):
         for one in containers(reached(folder)[0]):
