@@ -22,14 +22,14 @@ pytestmark = pytest.mark.heavy
 class Started:
     """A quickstart as a terminal starts it: leader of a process group of its own."""
 
-    def __init__(self, *arguments, folder):
+    def __init__(self, *arguments, folder, more=None):
         self.mark = new_mark()
         self.log = folder / f"quickstart-{uuid.uuid4().hex}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [str(QUICKSTART), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=default_signals,
-                env=environment({"TOMBOLA_BUILD": str(BUILD), **self.mark}))
+                env=environment({"TOMBOLA_BUILD": str(BUILD), **(more or {}), **self.mark}))
 
     @property
     def output(self):
@@ -274,6 +274,21 @@ def test_stopped(quickstart, tmp_path, after, delay, number):
         started.process.send_signal(number)
     done(started, status=128 + number)
     nothing_half_made(tmp_path / "work")
+
+
+def test_stopped_while_it_asks_apt(tmp_path):
+    """What it has asked ends before it does."""
+    asked = tmp_path / "asked"
+    for name, body in (("id", "echo 0"), ("dpkg-query", ""), ("dpkg", ""), ("apt-get", ""), ("apt-cache", f"touch '{asked}'; sleep 2")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    started = Started("--work", tmp_path / "work", folder=tmp_path, more={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    try:
+        wait_for(asked.exists, "it never asks for a package")
+        os.killpg(started.process.pid, signal.SIGINT)
+        done(started, status=128 + signal.SIGINT)
+    finally:
+        started.end()
 
 
 def test_stopped_training_goes_on(quickstart):
