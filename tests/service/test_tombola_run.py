@@ -52,6 +52,30 @@ def import_for_ever(programs):
     loader.chmod(0o755)
 
 
+PORT_TAKEN = """#!/usr/bin/python3
+import os, socket, subprocess, sys
+job, index = (sys.argv[sys.argv.index(name) + 1] if name in sys.argv else "" for name in ("--job-name", "--task-index"))
+if (job, index) != ("{job}", "0"):
+    os.execv("{real}", sys.argv)
+with open("{taken}", "a+") as taken, socket.socket() as other:
+    taken.write("x")
+    if taken.tell() <= {times}:
+        other.bind(("127.0.0.1", int(sys.argv[sys.argv.index("--{job}-hosts") + 1].partition(",")[0].rpartition(":")[2])))
+        other.listen()
+        sys.exit(subprocess.call(["{real}", *sys.argv[1:]]))
+os.execv("{real}", sys.argv)
+"""
+
+
+def take_port(programs, job, times):
+    """Of the first task of this job, as many times as it starts."""
+    trainer = programs / "trainer/tombola-trainer"
+    text = PORT_TAKEN.format(job=job, times=times, real=trainer.resolve(), taken=programs / "taken")
+    trainer.unlink()
+    trainer.write_text(text)
+    trainer.chmod(0o755)
+
+
 def started(folder, *words, stdout=subprocess.PIPE, job=False, **more):
     """With the signals of a terminal: what a shell starts in the background has some ignored, and bash traps none of those.
     As a job, in a session of somebody else who can let it go on, or in one of its own."""
@@ -103,6 +127,22 @@ def test_from_a_table_to_a_model(table, words):
 def test_another_cluster_in_the_environment(table, workers, more):
     """As in a pod of a TFJob, or after `export` for one's own processes."""
     run(table.parent, table.name, "--label", "species", "--steps", 50, "--workers", workers, *QUICK, **more)
+
+
+@pytest.mark.parametrize("job, words", [("ps", ["--workers", 2, "--ps", 2]), ("worker", ["--workers", 2])])
+def test_a_port_that_somebody_takes_meanwhile(table, programs, job, words):
+    """All processes get others, and the model is as good."""
+    take_port(programs, job, 2)
+    out, _ = run(table.parent, table.name, "--label", "species", "--steps", 200, *words, *QUICK, TOMBOLA_BUILD=str(programs))
+    assert accuracy(out) > 0.9 and out.count("logs: ") == 3
+    assert (programs / "taken").read_text() == "xxx"
+
+
+def test_ports_that_are_always_taken(table, programs):
+    take_port(programs, "ps", 100)
+    _, err = run(table.parent, table.name, "--label", "species", "--ps", 1, *QUICK, status=1, TOMBOLA_BUILD=str(programs))
+    assert "training failed: ps-0 ended with exit status 1" in err and "the port is in use" in err
+    assert (programs / "taken").read_text() == 10 * "x"
 
 
 def test_a_value_may_stand_behind_an_equals_sign(table):
