@@ -8,7 +8,7 @@
 #   step_show TEXT          on a terminal the line shows TEXT and the seconds so far; elsewhere a line a minute
 #   step_end TEXT           the step's last word, and its time
 #   step_note TEXT          a line of its own under the step
-#   step_warnings LOG...    what our programs warn of there, as notes: three of them
+#   step_warnings LOG...    what our programs warn of there, as notes: three of them, and none of what they waited for
 #   step_last_words LOG     the end of LOG; on standard error
 #   step_fail TEXT [LOG]    why it failed, the end of LOG, and where LOG is; on standard error
 #   step_disk_is_full PATH  for a log that lacks its last words
@@ -87,7 +87,7 @@ step_note() {
 
 step_warnings() {
     local line
-    sed -n 's/^[0-9T:.-]*Z warning *//p' "$@" | awk '!seen[$0]++ && ++count <= 3' | while IFS= read -r line; do step_note "$line"; done
+    sed -n '/ warning *waiting for\|; trying again$/d; s/^[0-9T:.-]*Z warning *//p' "$@" | awk '!seen[$0]++ && ++count <= 3' | while IFS= read -r line; do step_note "$line"; done
 }
 
 step_last_words() {

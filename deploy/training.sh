@@ -29,6 +29,11 @@
 # shellcheck disable=SC2173
 trap : ABRT BUS FPE ILL KILL SEGV
 
+# What the script says itself to its own programs. The shell of a cluster, or a pod, has it for others: a trainer would
+# wait for those, and a test would be on their rows.
+unset TF_CONFIG TOMBOLA_{SAMPLER,STORE,FRAME,LISTEN,STATE,SPLITS,SPLIT,STREAM,LOGDIR,CHECKPOINT,BEST,TEST_STORE,FORMAT} \
+    TOMBOLA_{PS_HOSTS,WORKER_HOSTS,JOB_NAME,TASK_INDEX,STATUS_LISTEN,TOKEN_FILE,TLS_CERT,TLS_KEY,LOG_FORMAT}
+
 bad_usage() {
     echo "${0##*/}: $1 (--help says how)" >&2
     exit 2

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import BUILD, PATIENCE_S, ROOT, environment, wait_for
 from marked import marked, new_mark
+from test_tombola_run import OTHERS
 
 QUICKSTART = ROOT / "deploy" / "quickstart"
 ROWS, STEPS = 2000, 300
@@ -69,8 +70,8 @@ def quickstart(tmp_path):
     """quickstart(ARGUMENT...) -> Started, working below tmp_path."""
     started = []
 
-    def start(*arguments):
-        started.append(Started("--no-install", "--work", tmp_path / "work", *arguments, folder=tmp_path))
+    def start(*arguments, **more):
+        started.append(Started("--no-install", "--work", tmp_path / "work", *arguments, folder=tmp_path, more=more))
         return started[-1]
 
     yield start
@@ -177,6 +178,11 @@ def test_from_data_to_checkpoint_and_again(quickstart):
 
     further = done(quickstart("--rows", ROWS, "--steps", STEPS + 50))
     assert str(STEPS + 50) in checkpoint_of(further)
+
+
+def test_options_of_others_in_the_environment(quickstart):
+    output = done(quickstart("--rows", ROWS, "--steps", STEPS, **OTHERS))
+    assert accuracy_of(output) > 0.75
 
 
 def test_a_folder_with_a_line_break_in_its_name(quickstart, tmp_path):

@@ -145,6 +145,18 @@ def test_ports_that_are_always_taken(table, programs):
     assert (programs / "taken").read_text() == 10 * "x"
 
 
+OTHERS = {f"TOMBOLA_{name}": value for name, value in {
+    "SAMPLER": "http://127.0.0.1:1", "STORE": "csv:nowhere.csv", "TEST_STORE": "csv:nowhere.csv", "FRAME": "nowhere.frame", "SPLIT": "test",
+    "LISTEN": "127.0.0.1:1", "CHECKPOINT": "nowhere", "BEST": "1", "STATUS_LISTEN": "127.0.0.1:1", "TOKEN_FILE": "nowhere.json",
+    "TLS_CERT": "nowhere.pem", "FORMAT": "json", "LOG_FORMAT": "json"}.items()}
+
+
+def test_options_of_others_in_the_environment(table):
+    """As in a pod of deploy/k8s, where TOMBOLA_SAMPLER had the test take the rows of that one."""
+    out, _ = run(table.parent, table.name, "--label", "species", "--steps", 50, "--workers", 2, "--test", table.name, *QUICK, **OTHERS)
+    assert accuracy(out) > 0.5
+
+
 def test_a_value_may_stand_behind_an_equals_sign(table):
     """As with the programs: --label=species."""
     out, _ = run(table.parent, table.name, "--label=species", "--steps=50", "--workers=2", "--ps=1", "--work=a=b", f"--test={table.name}", *QUICK)
