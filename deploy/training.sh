@@ -55,7 +55,7 @@ uri_text() {
 
 # Whoever inherits descriptor 9 holds the lock, too.
 claim_folder() {
-    mkdir -p "$1" 2>/dev/null || fail 1 "cannot make the folder $1"
+    mkdir -p "$1" 2>/dev/null || fail 1 "cannot make the folder $1; --work DIR takes another"
     { exec 9>"$1/lock"; } 2>/dev/null || fail 1 "cannot write in the folder $1"
     flock --nonblock --conflict-exit-code 5 9 || {
         [[ $? == 5 ]] || fail 1 "cannot lock $1/lock"

@@ -585,6 +585,13 @@ def test_a_folder_that_cannot_be_written_in(table):
     assert said.strip() == "tombola: cannot write in the folder here"
 
 
+def test_a_table_in_a_folder_that_takes_no_other(table):
+    """Data sets are read-only to most: it says what to do."""
+    table.with_suffix(".tombola").symlink_to("/proc/none")
+    _, said = run(table.parent, table.name, "--label", "species", status=1)
+    assert said.strip() == "tombola: cannot make the folder flowers.tombola; --work DIR takes another"
+
+
 def test_programs_are_those_of_the_build_that_was_named(table, tmp_path):
     done = subprocess.run([ROOT / "deploy" / "tombola", "run", table], env=environment({"TOMBOLA_BUILD": str(tmp_path / "nosuch")}),
                           capture_output=True, text=True, timeout=PATIENCE_S, check=False)
