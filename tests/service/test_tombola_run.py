@@ -598,6 +598,18 @@ def test_programs_are_those_of_the_build_that_was_named(table, tmp_path):
     assert done.returncode == 2 and f"there is no {tmp_path}/nosuch/sampler/tombola-sampler" in done.stderr
 
 
+def test_in_a_clone_it_says_what_builds_its_programs(table):
+    """And it does not look for them in deploy."""
+    deploy = table.parent / "clone/deploy"
+    deploy.mkdir(parents=True)
+    for name in ("tombola", "step.sh", "training.sh", "quickstart"):
+        shutil.copy(ROOT / "deploy" / name, deploy)
+    without = {name: value for name, value in environment().items() if name != "TOMBOLA_BUILD"}
+    done = subprocess.run([deploy / "tombola", "run", table], env=without, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 2
+    assert f"there is no {deploy.parent}/build/sampler/tombola-sampler: deploy/quickstart --build-only makes it" in done.stderr
+
+
 @pytest.mark.parametrize("words, status, says", [
     ([], 2, "which table"), (["."], 2, "no readable file ."), (["nowhere.csv"], 2, "no readable file nowhere.csv"),
     (["flowers.csv", "flowers.csv"], 2, "one table"),
