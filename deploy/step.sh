@@ -44,11 +44,14 @@ step_seconds() {
     printf '%d.%d' $((tenths / 10)) $((tenths % 10))
 }
 
+# One that can take a line back: the shell of an editor says dumb.
+step_on_terminal() { [[ -t 1 && ${TERM:-} != dumb ]]; }
+
 step_show() {
     local seconds width=${COLUMNS:-80}
     step_clock
     seconds=$(((step_now_ms - step_start_ms) / 1000))
-    if [[ -t 1 ]]; then
+    if step_on_terminal; then
         printf '\r\033[K  %-9s %6d   s  %s' "$step_name" "$seconds" "${1:0:width > 34 ? width - 25 : 10}"
     elif [[ $step_now_ms -ge $step_line_ms ]]; then
         step_line_ms=$((step_now_ms + 60000))
@@ -74,7 +77,7 @@ step_wait() {
 
 # Takes the unfinished line away.
 step_clear() {
-    if [[ -t 1 ]]; then printf '\r\033[K'; fi
+    if step_on_terminal; then printf '\r\033[K'; fi
 }
 
 step_end() {

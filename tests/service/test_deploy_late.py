@@ -74,7 +74,7 @@ class Terminal:
     def __init__(self, folder, *words, **more):
         self.shown = ""
         self.end, theirs = pty.openpty()
-        self.one = start(folder, *words, stdout=theirs, **more)
+        self.one = start(folder, *words, stdout=theirs, **{"TERM": "xterm", **more})
         os.close(theirs)
 
     def wait_for(self, pattern):
@@ -204,16 +204,27 @@ def test_off_a_terminal_a_line_a_minute_says_what_is_waited_for(shown):
     assert out.split()[2:] == (["s", "waiting", "for", "ps-0"] if shown else [])
 
 
+def shown_on_a_terminal(script, **more):
+    end, theirs = pty.openpty()
+    subprocess.run(["bash", "-euc", f". {ROOT}/deploy/step.sh; step_begin evaluate; {script}"], stdout=theirs, timeout=PATIENCE_S, check=True,
+                   env=environment({"TERM": "xterm", **more}))
+    os.write(theirs, b".")  # or nothing may be there to read
+    os.close(theirs)
+    shown = os.read(end, 65536).decode()
+    os.close(end)
+    return shown.removesuffix(".")
+
+
 @pytest.mark.parametrize("columns", [30, 40, 50, 80, 200])
 def test_on_a_terminal_the_line_is_one_line(columns):
     """One that goes on in the next is not taken away with it, and a new one comes every third of a second."""
-    script = f". {ROOT}/deploy/step.sh; step_begin evaluate; COLUMNS={columns}; step_show 'waiting for the sampler; its log: {'x' * 300}'"
-    end, theirs = pty.openpty()
-    subprocess.run(["bash", "-euc", script], stdout=theirs, timeout=PATIENCE_S, check=True)
-    os.close(theirs)
-    shown = os.read(end, 65536).decode().removeprefix("\r\x1b[K")
-    os.close(end)
+    shown = shown_on_a_terminal(f"COLUMNS={columns}; step_show 'waiting for the sampler; its log: {'x' * 300}'").removeprefix("\r\x1b[K")
     assert shown.startswith("  evaluate ") and columns > len(shown) >= max(columns, 35) - 5 or len(shown) == 34
+
+
+def test_a_terminal_that_takes_nothing_back_gets_whole_lines():
+    shown = shown_on_a_terminal("step_show 'waiting'; step_clear; step_end done", TERM="dumb")
+    assert shown.startswith("  evaluate ") and "\x1b" not in shown
 
 
 # ---- a clock that jumps ---------------------------------------------------------------------------
