@@ -63,8 +63,8 @@ END {
     section("\"EXIT STATUS\"")
     print escaped(substr(statuses, 2)) "."
     section("\"SEE ALSO\"")
-    split("tombola-loader tombola-sampler tombola-trainer", others, " ")
-    for (i = 1; i <= 3; i++)
+    split("tombola tombola-loader tombola-sampler tombola-trainer", others, " ")
+    for (i = 1; i <= 4; i++)
         if (others[i] != program)
             list = list (list == "" ? "" : ",\n") ".BR " escaped(others[i]) " (1)"
     gsub(/\(1\),/, "(1),", list)
