@@ -183,8 +183,7 @@ static enum error explain_scale(const struct training_parts *parts)
 {
     const struct store_info *info = store_info(parts->store);
     struct feature_range range = {.rows = 0};
-    enum error error =
-        info->element == ELEMENT_U8 ? feature_range_find(parts->store, &range) : OK;
+    enum error error = info->element == ELEMENT_U8 ? feature_range_find(parts->store, &range) : OK;
     if (error)
         return error;
     log_info("features are multiplied with %s (--feature-scale), since %s holds %s",
