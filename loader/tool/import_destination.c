@@ -49,6 +49,12 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
         shown);
 }
 
+/* Files appear whole under their names, so none can go to standard output. */
+static bool is_standard_output(const struct import_destination *destination)
+{
+    return !destination->ops->is_server && strcmp(destination->uri.path, "-") == 0;
+}
+
 enum error import_destination_init(struct import_destination *destination, const char *text)
 {
     *destination = (struct import_destination){.text = text};
@@ -56,8 +62,14 @@ enum error import_destination_init(struct import_destination *destination, const
     if (error)
         return error;
     destination->ops = find_kind(&destination->uri);
-    if (!destination->ops) {
+    if (!destination->ops)
         error = refuse_kind(text, &destination->uri);
+    else if (is_standard_output(destination))
+        error = error_set(ERROR_USAGE,
+                          "%s does not name a file: what import writes is written aside and "
+                          "renamed, and not to standard output (%s:./- is a file of that name)",
+                          text, destination->uri.scheme);
+    if (error) {
         uri_release(&destination->uri);
         return error;
     }

@@ -93,6 +93,15 @@ def test_names_that_differ_in_case(sampler, tmp_path):
     assert info(tmp_path / "NEW.DB")["rows"] == 2
 
 
+@pytest.mark.parametrize("kind", ["rows", "sqlite"])
+def test_import_does_not_write_to_standard_output(tmp_path, kind):
+    path = write(tmp_path, "a.csv", "label,x\n1,2\n")
+    run_fails("loader", "import", path, f"{kind}:-", cwd=tmp_path, says=[f"{kind}:- does not name a file", "standard output", f"({kind}:./-"])
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+    run("loader", "import", path, f"{kind}:./-", cwd=tmp_path)
+    assert info(f"{kind}:{tmp_path}/-")["rows"] == 1
+
+
 def test_generated_columns_are_columns(sampler, tmp_path):
     uri = f"sqlite:{tmp_path}/made.db?id=code&label=kind"
     with sqlite3.connect(tmp_path / "made.db") as database:
