@@ -2,6 +2,7 @@
 #include "loader/store/content_digest.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <xxhash.h>
 
 #define KEYS_LIMIT_BYTES ((size_t)256 << 20)
@@ -55,6 +56,18 @@ enum error content_digest_add(struct content_digest *digest, const struct store_
         features += bytes;
     }
     return error;
+}
+
+enum error content_digest_check(const struct content_digest *digest, const struct store_info *info)
+{
+    char text[CONTENT_DIGEST_TEXT_BYTES];
+    content_digest_text(digest, text);
+    if (!info->digest || strcmp(info->digest, text) == 0)
+        return OK;
+    return error_set(ERROR_INPUT, "%s %s: its rows have the digest %s, import noted %s", info->uri,
+                     info->digest_may_be_old ? "was written to since it was imported"
+                                             : "is damaged",
+                     text, info->digest);
 }
 
 void content_digest_text(const struct content_digest *digest, char out[CONTENT_DIGEST_TEXT_BYTES])

@@ -27,6 +27,9 @@ void content_digest_release(struct content_digest *digest);
 /* A block of a scan with SCAN_FEATURES. */
 enum error content_digest_add(struct content_digest *digest, const struct store_info *info,
                               const struct store_block *block) MUST_CHECK;
+/* ERROR_INPUT: import noted another one. */
+enum error content_digest_check(const struct content_digest *digest,
+                                const struct store_info *info) MUST_CHECK;
 void content_digest_text(const struct content_digest *digest, char out[CONTENT_DIGEST_TEXT_BYTES]);
 
 #endif

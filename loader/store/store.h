@@ -118,8 +118,10 @@ enum scan_columns {
     SCAN_FEATURES = 1, /* features and label_values as well; a row with a bad feature ends the scan
                         * with ERROR_INPUT naming file, row and column */
     SCAN_BAD_ROWS = 2, /* with SCAN_FEATURES: such rows come zeroed, with ROW_BAD, instead */
-    SCAN_CODES = 4     /* without SCAN_FEATURES: keys, perhaps as codes; ids that come twice are no
+    SCAN_CODES = 4,    /* without SCAN_FEATURES: keys, perhaps as codes; ids that come twice are no
                         * error, and progress is not logged: both are the caller's */
+    SCAN_DIGESTS = 8   /* with SCAN_FEATURES: of several stores as one, each that has not the digest
+                        * that import noted is ERROR_INPUT */
 };
 
 /* Returns OK to go on; anything else ends the scan, which returns it. */

@@ -5,6 +5,7 @@
 
 #include "common/array.h"
 #include "common/log.h"
+#include "loader/store/content_digest.h"
 #include "loader/store/fetch_call.h"
 #include "loader/store/store_union_parts.h"
 #include "loader/store/store_union_private.h"
@@ -84,13 +85,30 @@ static enum error pass_on(void *context, const struct store_block *block)
 struct union_count {
     struct union_scan *scan;
     int64_t rows;
+    bool verifies; /* what it has is added up, as the part gives it */
+    struct content_digest digest;
 };
 
 static enum error count_and_pass_on(void *context, const struct store_block *block)
 {
     struct union_count *count = context;
+    enum error error = OK;
     count->rows += (int64_t)block->rows;
-    return pass_on(count->scan, block);
+    if (count->verifies)
+        error = content_digest_add(&count->digest, store_info(count->scan->part->store), block);
+    return error ? error : pass_on(count->scan, block);
+}
+
+static enum error scan_part(struct union_count *count, enum scan_columns columns)
+{
+    struct store *part = count->scan->part->store;
+    count->verifies = (columns & SCAN_FEATURES) && (columns & SCAN_DIGESTS);
+    content_digest_init(&count->digest);
+    enum error error = store_scan(part, columns, count_and_pass_on, count);
+    if (!error && count->verifies)
+        error = content_digest_check(&count->digest, store_info(part));
+    content_digest_release(&count->digest);
+    return error;
 }
 
 enum error union_scan(struct store *base, enum scan_columns columns, store_sink *sink,
@@ -105,7 +123,7 @@ enum error union_scan(struct store *base, enum scan_columns columns, store_sink 
         scan.part = &store->parts[i];
         if (store->keys_only)
             store->parts[i].first_row = scan.rows;
-        error = store_scan(scan.part->store, columns, count_and_pass_on, &count);
+        error = scan_part(&count, columns);
         scan.rows += count.rows;
         is_empty = store_is_without_rows(error);
         if (is_empty)

@@ -2,7 +2,6 @@
 /* `tombola-loader info URI`: a store's rows, features and labels, for people or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/json.h"
 #include "common/options.h"
@@ -46,7 +45,7 @@ static enum error add_block(void *context, const struct store_block *block)
 
 static enum error find(struct store *store, struct findings *findings)
 {
-    enum scan_columns columns = findings->verify ? SCAN_FEATURES : SCAN_KEYS;
+    enum scan_columns columns = findings->verify ? SCAN_FEATURES | SCAN_DIGESTS : SCAN_KEYS;
     enum error error = findings->verify ? OK : feature_range_find(store, &findings->range);
     if (error || (findings->info->label_kind == LABEL_NONE && !findings->verify))
         return error;
@@ -235,24 +234,13 @@ static enum error print_json(const struct findings *findings)
 
 /* ---- the command -------------------------------------------------------- */
 
-static enum error check_digest(const struct findings *findings)
-{
-    const char *noted = findings->info->digest;
-    if (!noted || !findings->digest_text[0] || strcmp(noted, findings->digest_text) == 0)
-        return OK;
-    return error_set(
-        ERROR_INPUT, "%s %s: its rows have the digest %s, import noted %s", findings->info->uri,
-        findings->info->digest_may_be_old ? "was written to since it was imported" : "is damaged",
-        findings->digest_text, noted);
-}
-
 static enum error show(struct store *store, bool verify, bool json)
 {
     struct findings findings = {.info = store_info(store), .verify = verify};
     content_digest_init(&findings.digest);
     enum error error = find(store, &findings);
-    if (!error)
-        error = check_digest(&findings);
+    if (!error && verify)
+        error = content_digest_check(&findings.digest, findings.info);
     if (!error && json)
         error = print_json(&findings);
     else if (!error)

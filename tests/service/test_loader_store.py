@@ -477,6 +477,22 @@ def test_verify_tells_that_rows_were_changed(tmp_path):
         assert info(f"{table}&label=", "--verify")["digest"]
 
 
+def test_verify_compares_each_of_several_files(tmp_path):
+    """Also where row numbers run on, and where one's bytes are floats in the whole."""
+    for name, rows in (("a", "1,5,2\n2,6,3\n"), ("b", "3,5,0.5\n4,6,3\n")):
+        run("loader", "import", write(tmp_path, f"{name}.csv", f"id,label,x\n{rows}"), f"sqlite:{tmp_path}/{name}.db")
+        run("loader", "import", f"csv:{tmp_path}/{name}.csv?id=&features=x", f"rows:{tmp_path}/{name}.rows")
+    whole = info(f"csv:{tmp_path}/*.csv", "--verify")["digest"]
+    assert info(f"sqlite:{tmp_path}/*.db", "--verify")["digest"] == whole
+    assert info(f"rows:{tmp_path}/*.rows", "--verify")["digest"] == info(f"csv:{tmp_path}/*.csv?id=&features=x", "--verify")["digest"]
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
+        database.execute("UPDATE samples SET label = 9 WHERE id = 1")
+    for more in ([], ["--json"]):
+        run_fails("loader", "info", "--verify", *more, f"sqlite:{tmp_path}/*.db", says=[
+            f"{tmp_path}/a.db was written to since it was imported: its rows have the digest", "import noted"])
+    assert info(f"sqlite:{tmp_path}/*.db")["rows"] == 4
+
+
 def digest_of(uri):
     """As it is computed from the rows, which must be what the import noted."""
     found = run("loader", "info", "--verify", uri).stdout
