@@ -340,6 +340,24 @@ enum error postgres_run(const struct postgres_place *place, PGconn *connection, 
     return error;
 }
 
+/* No two servers begin in the same microsecond. */
+enum error postgres_identify(const struct postgres_place *place, PGconn *connection,
+                             char **ret_identity)
+{
+    static const char sql[] =
+        "SELECT (EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000)::int8::text || '/' ||"
+        " oid::text FROM pg_database WHERE datname = current_database()";
+    PGresult *result = NULL;
+    *ret_identity = NULL;
+    enum error error = postgres_run(place, connection, sql, PGRES_TUPLES_OK, &result);
+    if (!error && PQntuples(result) == 1) {
+        *ret_identity = strdup(PQgetvalue(result, 0, 0));
+        error = *ret_identity ? OK : error_set_memory(64, "a server's name");
+    }
+    PQclear(result);
+    return error == ERROR_INPUT ? OK : error;
+}
+
 enum error postgres_copy_in(const struct postgres_place *place, PGconn *connection,
                             const char *bytes, size_t length)
 {

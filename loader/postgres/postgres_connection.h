@@ -40,6 +40,10 @@ enum error postgres_answer(const struct postgres_place *place, struct pg_conn *c
 /* A command without parameters. `ret_result` may be NULL. */
 enum error postgres_run(const struct postgres_place *place, struct pg_conn *connection,
                         const char *sql, int wanted, struct pg_result **ret_result) MUST_CHECK;
+/* What tells the database from all others, however URIs spell where it is: free() it. NULL: the
+ * server, which speaks PostgreSQL's protocol alone perhaps, does not say. */
+enum error postgres_identify(const struct postgres_place *place, struct pg_conn *connection,
+                             char **ret_identity) MUST_CHECK;
 /* Rows of a COPY FROM STDIN, after postgres_run() with PGRES_COPY_IN. Returns when they are on
  * their way: no more than them is kept in memory. */
 enum error postgres_copy_in(const struct postgres_place *place, struct pg_conn *connection,

@@ -38,6 +38,7 @@ void postgres_table_release(struct postgres_table *table)
     free(table->columns);
     free(table->type_names);
     free(table->types);
+    free(table->identity);
     free(table->roles);
     cell_plan_release(&table->plan);
     free(table->feature_names);
@@ -438,6 +439,8 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
     char oid[32] = "";
     *table = (struct postgres_table){.name = NULL};
     enum error error = choose_table(table, place, connection, name, oid);
+    if (!error)
+        error = postgres_identify(place, connection, &table->identity);
     if (!error)
         error = read_columns(table, place, connection, oid);
     if (!error)

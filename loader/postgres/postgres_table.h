@@ -19,7 +19,8 @@ struct postgres_table {
     char **type_names;       /* owned; [count], as people write them */
     enum column_role *roles; /* owned; [count] */
     size_t count;
-    bool has_key;                      /* a unique index on the id column alone */
+    char *identity; /* owned; of the database (postgres_identify()); NULL: not known */
+    bool has_key;   /* a unique index on the id column alone */
     struct postgres_format format;     /* names are borrowed from columns */
     const char **feature_names;        /* owned list */
     enum postgres_form *feature_forms; /* owned */

@@ -35,6 +35,7 @@ struct postgres_writer {
     char *aside;    /* owned; the name of the table until it is complete */
     char *relation; /* owned; the last part of `name` */
     char *there;    /* owned; the table of this name; NULL: there is none */
+    char *identity; /* owned; of the database; NULL: not known */
     bool replace;
     PGconn *connection;
     struct buffer piece;
@@ -130,6 +131,7 @@ static void postgres_writer_close(struct store_writer *base)
     postgres_place_release(&writer->place);
     buffer_release(&writer->piece);
     free(writer->shown);
+    free(writer->identity);
     free(writer->name);
     free(writer->aside);
     free(writer->relation);
@@ -155,6 +157,8 @@ static enum error postgres_writer_open(struct uri *uri, const char *table, bool 
     if (!error)
         error = postgres_connect(&writer->place, &writer->connection);
     if (!error)
+        error = postgres_identify(&writer->place, writer->connection, &writer->identity);
+    if (!error)
         error = name_tables(writer, table);
     if (!error)
         error = find_table(writer);
@@ -168,6 +172,7 @@ static enum error postgres_writer_open(struct uri *uri, const char *table, bool 
     }
     writer->writer.place = writer->shown;
     writer->writer.replaces = writer->there;
+    writer->writer.server = writer->identity;
     *ret_writer = &writer->writer;
     return OK;
 }

@@ -67,6 +67,7 @@ struct store_info {
     size_t label_text_count;
     int64_t bad_rows;          /* rows that fetch() would call ROW_BAD, as far as open() met them */
     const char *table;         /* that the rows are of; NULL: of none, or of several stores */
+    const char *server;        /* which database of all that is; NULL: of no server, or not known */
     const char *digest;        /* of all rows, as import noted it (content_digest.h); NULL: none */
     bool digest_may_be_old;    /* they may have been written to since */
     const char *first_bad_row; /* file, line and column of the first of them; NULL: none */

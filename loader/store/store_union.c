@@ -158,7 +158,7 @@ static void describe(struct union_store *store)
     struct store_info *info = &store->store.info;
     bool all_known = true;
     *info = store->parts[0].store->info;
-    info->uri = info->table = info->digest = NULL;
+    info->uri = info->table = info->server = info->digest = NULL;
     info->rows = 0;
     info->bytes = 0;
     info->bad_rows = 0;

@@ -123,11 +123,14 @@ static enum error find_file(const struct import_destination *destination, const 
     return error == ERROR_UNAVAILABLE ? OK : error; /* not of files */
 }
 
-/* Of a server as the store's name has it: "postgresql:SERVER, table NAME". */
+/* Of a server as the store's name has it: "postgresql:SERVER, table NAME"; or as it says itself. */
 static bool is_same_server(const struct import_destination *destination,
                            const struct store_info *info)
 {
+    const char *server = destination->writer->server;
     size_t length = strlen(destination->writer->place);
+    if (server && info->server && strcmp(server, info->server) == 0)
+        return true;
     return strncmp(info->uri, destination->writer->place, length) == 0 && info->uri[length] == ',';
 }
 
