@@ -81,10 +81,12 @@ step_clear() {
 }
 
 step_end() {
+    step_clear
     printf '  %-9s %8s s  %s\n' "$step_name" "$(step_seconds)" "$1"
 }
 
 step_note() {
+    step_clear
     printf '%24s%s\n' '' "$1"
 }
 

@@ -90,12 +90,22 @@ class Terminal:
     def wait(self, status):
         while True:
             try:
-                if not os.read(self.end, 65536):
+                said = os.read(self.end, 65536).decode()
+                if not said:
                     break
+                self.shown += said
             except OSError:  # the last one who had the terminal has ended
                 break
         os.close(self.end)
         return done(self.one, status)
+
+
+def test_what_was_waited_for_does_not_stay_on_the_screen(table):  # noqa: F811
+    terminal = Terminal(table.parent, table.name, "--label", "species", "--test", table, "--steps", 50, *QUICK)
+    terminal.wait(0)
+    assert "waiting for the sampler" in terminal.shown
+    left = [line.rpartition("\x1b[K")[2] for line in terminal.shown.split("\n")]
+    assert not [line for line in left if "waiting" in line], left
 
 
 # ---- a disk that hangs ----------------------------------------------------------------------------
