@@ -12,6 +12,7 @@
 #   run TEXT LOG COMMAND...          start, wait for it, fail if it fails
 #   start_sampler OPTION...          serves $samples; sampler_pid, and when it is ready `url`
 #   any_runs PID...                  has one of these children not ended?
+#   all_failed PID...                have all of them ended, and none with 0? Then step_status is that of the last
 #   exit_status STATUS               in words, with the signal
 #   step_is_reached, find_model      what the checkpoint in $logdir says; the file of the model, into `model`
 #   evaluate_model TEXT OPTION...    the step that tests the model; TEXT says so where it fails
@@ -216,6 +217,13 @@ any_runs() {
         step_ended "$pid" || return 0
     done
     return 1
+}
+
+all_failed() {
+    local pid
+    for pid in "$@"; do
+        { step_ended "$pid" && [[ $step_status != 0 ]]; } || return 1
+    done
 }
 
 start_sampler() {

@@ -284,17 +284,20 @@ def process(*words):
     return None
 
 
-@pytest.mark.parametrize("name", ["sampler", "ps"])
+@pytest.mark.parametrize("name", ["sampler", "ps", "worker-1"])
 def test_quickstart_does_not_wait_for_who_has_died(tmp_path, name):
     one = quickstart(tmp_path, *ENDLESS)
     folder = tmp_path / "work/demo"
     log = folder / "worker-1.log"
     wait_for(lambda: log.exists() and "Training begins" in log.read_text(), "it never trains")
-    words = ("serve", f"sqlite:{folder}/samples.sqlite") if name == "sampler" else ("ps", str(folder / "model"))
-    os.kill(wait_for(lambda: process(*words), "it is not there"), signal.SIGKILL)
+    words = {"sampler": ("serve", f"sqlite:{folder}/samples.sqlite"), "ps": ("ps", str(folder / "model")),
+             "worker-1": ("worker", str(folder / "model"))}[name]
+    for _ in range(2 if name == "worker-1" else 1):
+        os.kill(victim := wait_for(lambda: process(*words), "it is not there"), signal.SIGKILL)
+        wait_for(lambda: process(*words) != victim, "it lives on")
     out, err = one.communicate(timeout=PATIENCE_S)
     assert one.returncode == 1, out + err
-    who = "the sampler" if name == "sampler" else "ps"
+    who = "the sampler" if name == "sampler" else name
     assert f"quickstart: training failed: {who} ended with exit status 137" in err and f"the whole log: {folder}/{name}.log" in err
     assert one.wait() == 1 and not process(*words)
 

@@ -528,6 +528,20 @@ def test_who_is_waited_for_and_killed_ends_the_training(table, servers, victim, 
     nobody_is_left(one)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_servers_that_no_worker_is_left_for_end_the_training(table, workers):
+    """They wait for one for ever, and nobody starts one."""
+    one = started(table.parent, table.name, "--label", "species", "--steps", 1000000000, "--workers", workers, "--ps", 1, *QUICK)
+    log = table.parent / f"flowers.tombola/worker-{workers - 1}.log"
+    wait_for(lambda: log.exists() and "Training begins" in log.read_text(), "it never trains")
+    for index in range(workers):
+        os.kill(child_of(one, "worker", "--task-index", str(index)), signal.SIGKILL)
+    out, err = one.communicate(timeout=PATIENCE_S)
+    assert one.returncode == 1, out + err
+    assert f"training failed: worker-{workers - 1} ended with exit status 137" in err
+    nobody_is_left(one)
+
+
 def test_steps_that_are_killed_are_told(table):
     one = started(table.parent, table.name, "--label", "species", "--steps", 1000000000, "--workers", 2, *QUICK)
     log = table.parent / "flowers.tombola/worker-1.log"
