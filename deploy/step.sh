@@ -59,8 +59,12 @@ step_show() {
     fi
 }
 
+# Bash has taken leave of one that ended, and its number may be somebody else's by now.
 step_ended() {
-    ! kill -0 "$1" 2>/dev/null || return 1
+    local line=''
+    { IFS= read -r -d '' line <"/proc/$1/stat"; } 2>/dev/null || true
+    line=${line##*) }
+    [[ $line != ?" $BASHPID "* ]] || return 1
     step_status=0
     wait "$1" 2>/dev/null || step_status=$?
 }

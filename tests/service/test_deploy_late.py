@@ -237,6 +237,13 @@ def test_a_terminal_that_takes_nothing_back_gets_whole_lines():
     assert shown.startswith("  evaluate ") and "\x1b" not in shown
 
 
+def test_a_number_that_is_somebody_elses_now():
+    """Of a child that ended long ago: 1, which is always there, stands for it. It was waited for as long as the other one ran."""
+    script = f". {ROOT}/deploy/step.sh; wait() {{ return 7; }}; step_ended 1; echo $step_status; sleep 100 & ! step_ended $!; kill $!"
+    done_so = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert done_so.stdout == "7\n"
+
+
 # ---- a clock that jumps ---------------------------------------------------------------------------
 
 
