@@ -123,7 +123,7 @@ ends() {
     k patch job worker -p '{"spec":{"parallelism":0}}' && become 0 || return 1
     last=$(($(status_number global_step) + 500))
     k patch configmap settings -p "{\"data\":{\"TOMBOLA_TRAIN_STEPS\":\"$last\"}}" &&
-        k delete pod --wait=true ps-0 ps-1 "$(pods_of evaluator)" &&
+        k delete pod --wait=true -l 'app.kubernetes.io/name in (ps, evaluator)' &&
         k patch job worker -p '{"spec":{"parallelism":2}}' || return 1
     k wait --for=condition=complete job/worker --timeout=400s || { k get pods && k describe job worker && return 1; }
     k wait --for=condition=complete job/evaluator --timeout=100s || { k get pods && return 1; }
