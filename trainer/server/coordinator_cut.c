@@ -323,13 +323,19 @@ static bool awaits_state(const struct coordinator *coordinator)
            coordinator->group.made > coordinator_step(coordinator);
 }
 
+/* What is saved is all that this server has. */
+static bool has_nothing_new(const struct coordinator *coordinator)
+{
+    return !saver_is_busy(coordinator->saver) && coordinator->cut.phase == CUT_NONE &&
+           (cut_is_saved(coordinator) || coordinator_step(coordinator) == 0);
+}
+
 bool coordinator_is_saved(const struct coordinator *coordinator)
 {
     return !saver_is_busy(coordinator->saver) &&
            (coordinator->phase != COORDINATOR_RUNNING ||
             !coordinator_has_all_servers(coordinator) ||
-            (!awaits_state(coordinator) && coordinator->cut.phase == CUT_NONE &&
-             (cut_is_saved(coordinator) || coordinator_step(coordinator) == 0)));
+            (!awaits_state(coordinator) && has_nothing_new(coordinator)));
 }
 
 bool coordinator_is_saving(const struct coordinator *coordinator)
@@ -392,7 +398,7 @@ enum error cut_tick(struct coordinator *coordinator)
         call_cut_off(coordinator);
     if (!error && saver_is_done(coordinator->saver))
         error = finish_save(coordinator);
-    if (!error && coordinator->cut_wanted && coordinator_is_saved(coordinator))
+    if (!error && coordinator->cut_wanted && has_nothing_new(coordinator))
         let_leave_without(coordinator);
     if (!error && coordinator->group.is_unsaved && !saver_is_busy(coordinator->saver) &&
         clock_now_ns() >= coordinator->not_before_ns)
