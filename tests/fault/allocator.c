@@ -5,7 +5,8 @@
  * in the file that ALLOCATOR_FILE names. With ALLOCATOR_OWN only the program's own calls count. Once
  * main() has returned none fails: gcov's, which writes then what was covered, may not.
  */
-#include <dlfcn.h>
+#include "preloaded.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -70,11 +71,11 @@ static void find_next(void)
 {
     if (next_free)
         return;
-    *(void **)&next_malloc = dlsym(RTLD_NEXT, "malloc");
-    *(void **)&next_calloc = dlsym(RTLD_NEXT, "calloc");
-    *(void **)&next_realloc = dlsym(RTLD_NEXT, "realloc");
-    *(void **)&next_memalign = dlsym(RTLD_NEXT, "posix_memalign");
-    *(void **)&next_free = dlsym(RTLD_NEXT, "free");
+    next_malloc = NEXT(malloc);
+    next_calloc = NEXT(calloc);
+    next_realloc = NEXT(realloc);
+    next_memalign = NEXT(posix_memalign);
+    next_free = NEXT(free);
 }
 
 static void end(void)

@@ -6,7 +6,8 @@
  * Where there is `only`, files alone hang whose path has its text.
  * With `fdatasync-fails` it is refused with EIO.
  */
-#include <dlfcn.h>
+#include "preloaded.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -15,8 +16,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 static void name(char path[4096], const char *call, const char *how)
 {

@@ -5,7 +5,8 @@
  * wrote it, whatever others write meanwhile and however often it is opened, but for who reads with
  * O_DIRECT.
  */
-#include <dlfcn.h>
+#include "preloaded.h"
+
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,7 +17,6 @@
 
 #define NFS_MAGIC 0x6969
 #define DESCRIPTORS 1024
-#define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 static char cache[4096];
 static size_t cached_bytes;

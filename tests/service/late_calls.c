@@ -5,7 +5,8 @@
  * test, or a program, that took one thing to be done because another was, fails then.
  * A process rests for half a second and a fifth of its life at most.
  */
-#include <dlfcn.h>
+#include "preloaded.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -69,8 +70,6 @@ static void rest(unsigned one_in)
         nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
     errno = before;
 }
-
-#define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 #define LATE(one_in, type, name, parameters, arguments)   \
     type name parameters                                  \

@@ -3,12 +3,11 @@
  * Preloaded into a program (LD_PRELOAD): whatever it sends to a socket leaves some milliseconds
  * later, SLOW_ANSWERS_MS of them.
  */
-#include <dlfcn.h>
+#include "preloaded.h"
+
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
-
-#define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 static void rest(void)
 {
