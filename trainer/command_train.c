@@ -178,6 +178,8 @@ static enum error choose_aggregate(const struct arguments *arguments, const stru
                                       "--sync too");
     if (arguments->sync && cluster->is_alone)
         log_warning("--sync has no effect: one process trains alone");
+    if (arguments->staleness >= 0 && cluster->is_alone)
+        log_warning("--staleness has no effect: one process trains alone");
     if (arguments->sync && arguments->aggregate == 0 && !cluster->workers_known)
         return error_set(ERROR_USAGE, "--sync: the list of workers is not known here; say how many "
                                       "batches a step has, by --replicas-to-aggregate N");

@@ -317,6 +317,10 @@ def test_hidden_units_without_hidden_layers_are_a_warning(served, store, tmp_pat
     assert checkpoints(tmp_path / "run") == [0, 5]
 
 
+def test_staleness_in_one_process_is_a_warning(served, store, tmp_path):
+    assert "warning --staleness has no effect" in train(served, store, tmp_path, train_steps=5, staleness=2).stderr
+
+
 def test_a_precision_of_gpus_changes_nothing_on_a_cpu(served, store, tmp_path):
     """The processes of a cluster share one command line, and not all of them may have a GPU."""
     for precision in ("f32", "tf32", "bf16"):

@@ -141,9 +141,10 @@ enum error exchange_connect(struct exchange *exchange, struct remote *remote)
             exchange->away_ns = 0;
             return error;
         }
+        int64_t now_ns = clock_now_ns();
         if (exchange->away_ns == 0)
-            exchange->away_ns = clock_now_ns();
-        int64_t away_ms = (clock_now_ns() - exchange->away_ns) / 1000000;
+            exchange->away_ns = now_ns;
+        int64_t away_ms = (now_ns - exchange->away_ns) / 1000000;
         int64_t patience_ms = exchange->options.patience_ms;
         bool was_patient = patience_ms >= 0 && away_ms > patience_ms;
         if (!was_patient)
