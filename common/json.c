@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/exact.h"
 #include "common/json_check.h"
 #include "common/text.h"
 
-#define EXACT_INTEGER_LIMIT 9007199254740992.0 /* 2^53 */
-#define EXACT_DIGITS 15                        /* of a number a double holds so many */
+#define EXACT_DIGITS 15 /* of a number a double holds so many */
 
 static int compare_keys(const void *a, const void *b)
 {
@@ -102,10 +102,9 @@ bool json_integer(const cJSON *item, int64_t *ret_value)
         return false;
     if (item->valuestring) /* its double may be another number: 2^53 + 1, with a point */
         return text_parse_json_integer(item->valuestring, strlen(item->valuestring), ret_value);
-    double value = item->valuedouble;
-    if (value != floor(value) || fabs(value) > EXACT_INTEGER_LIMIT)
+    if (!exact_is_integer(item->valuedouble))
         return false;
-    *ret_value = (int64_t)value;
+    *ret_value = (int64_t)item->valuedouble;
     return true;
 }
 

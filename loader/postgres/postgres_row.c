@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/exact.h"
 #include "common/text.h"
 #include "loader/store/feature.h"
 #include "loader/store/feature_blob.h"
 #include "loader/store/feature_recipe.h"
 
-#define EXACT_LIMIT 9007199254740992.0 /* 2^53 */
-#define NUMBER_BYTES 40                /* of a number as one writes it */
+#define NUMBER_BYTES 40 /* of a number as one writes it */
 
 size_t postgres_value_count(const struct postgres_format *format, bool keys_only)
 {
@@ -209,7 +209,7 @@ static size_t print_number(const struct postgres_value *value, enum postgres_for
         return (size_t)snprintf(room, NUMBER_BYTES, "%s", number != 0 ? "true" : "false");
     if (form == POSTGRES_INTEGER && take_integer(value, &integer))
         return (size_t)(text_write_integer(room, integer) - room);
-    if (fabs(number) <= EXACT_LIMIT && number == floor(number))
+    if (exact_is_integer(number))
         return (size_t)(text_write_integer(room, (int64_t)number) - room);
     if (value->length == sizeof(float))
         text_of_float((float)number, room);

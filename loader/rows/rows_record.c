@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/crc32c.h"
+#include "common/exact.h"
 #include "loader/rows/rows_header.h"
 #include "loader/store/element.h"
 #include "loader/store/feature_blob.h"
@@ -49,7 +50,7 @@ static bool is_label(const struct rows_header *header, double label)
     case LABEL_NONE:
         return label == 0;
     case LABEL_INTEGER:
-        return fabs(label) <= 0x1p53 && label == floor(label);
+        return exact_is_integer(label);
     case LABEL_REAL:
         return isfinite(label);
     case LABEL_TEXT:

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/exact.h"
 #include "common/text.h"
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/store/feature.h"
@@ -12,8 +13,6 @@
 #include "loader/store/feature_recipe.h"
 
 enum { ID_AT, LABEL_AT, WEIGHT_AT, GROUP_AT, FEATURES_AT }; /* columns of the statement */
-
-#define EXACT_LIMIT 9007199254740992.0 /* 2^53 */
 
 /* ---- messages ----------------------------------------------------------- */
 
@@ -50,7 +49,7 @@ static enum error refuse_value(sqlite3_stmt *statement, int column, const char *
 static size_t print_real(double value, char out[SQLITE_ROW_TEXT_BYTES])
 {
     double again;
-    if (fabs(value) <= EXACT_LIMIT && value == floor(value))
+    if (exact_is_integer(value))
         return (size_t)(text_write_integer(out, (int64_t)value) - out);
     for (int digits = 15; digits <= 17; digits++) {
         sqlite3_snprintf(SQLITE_ROW_TEXT_BYTES, out, "%!.*g", digits, value);

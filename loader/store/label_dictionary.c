@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/exact.h"
 #include "common/text.h"
-
-#define EXACT_LIMIT (INT64_C(1) << 53)
 
 /* An integer as one writes it, of whatever size? */
 static bool is_integer(const char *text, size_t length)
@@ -37,7 +36,7 @@ void label_kind_add(struct label_kinds *kinds, const char *text, size_t length)
     int64_t integer;
     double real;
     if (is_integer(text, length)) {
-        if (text_parse_integer(text, length, -EXACT_LIMIT, EXACT_LIMIT, &integer))
+        if (text_parse_integer(text, length, -EXACT_INTEGER, EXACT_INTEGER, &integer))
             kinds->integers = true;
         else
             kinds->texts = true;
@@ -138,7 +137,7 @@ bool label_value(const struct label_dictionary *dictionary, const char *text, si
         return true;
     case LABEL_INTEGER:
         if (!is_integer(text, length) ||
-            !text_parse_integer(text, length, -EXACT_LIMIT, EXACT_LIMIT, &integer))
+            !text_parse_integer(text, length, -EXACT_INTEGER, EXACT_INTEGER, &integer))
             return false;
         *ret_value = (double)integer;
         return true;

@@ -79,12 +79,11 @@ static enum error parse_type(const cJSON *item, const char *name, enum safetenso
 
 static bool read_count(const cJSON *item, uint64_t *ret_value)
 {
-    const double limit = 9007199254740992.0; /* 2^53: the integers that JSON numbers hold exactly */
-
-    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > limit)
+    int64_t value;
+    if (!json_integer(item, &value) || value < 0)
         return false;
-    *ret_value = (uint64_t)item->valuedouble;
-    return (double)*ret_value == item->valuedouble;
+    *ret_value = (uint64_t)value;
+    return true;
 }
 
 static enum error parse_shape(const cJSON *item, const char *name,

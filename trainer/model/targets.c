@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/exact.h"
 #include "common/text.h"
-
-#define EXACT_LIMIT (INT64_C(1) << 53)
 
 /* The class of a label value, in a table sorted by value. */
 struct entry {
@@ -52,7 +51,7 @@ static bool is_inexact_integer(const char *text)
 {
     int64_t integer;
     return text_parse_integer(text, strlen(text), INT64_MIN, INT64_MAX, &integer) &&
-           !text_parse_integer(text, strlen(text), -EXACT_LIMIT, EXACT_LIMIT, &integer);
+           !text_parse_integer(text, strlen(text), -EXACT_INTEGER, EXACT_INTEGER, &integer);
 }
 
 /* Classes that are no numbers cannot occur among a store's numbers, and are left out. */
