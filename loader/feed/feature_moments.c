@@ -48,7 +48,8 @@ static enum error fill(struct device_moments *copy, const struct feature_moments
     enum error error = device_copy_in(device, queue, copy->mean, host, bytes);
     if (!error)
         error = device_copy_in(device, queue, copy->deviation, host + features, bytes);
-    return error ? error : device_queue_wait(device, queue);
+    enum error waited = device_queue_wait(device, queue); /* the first copy may be on its way */
+    return error ? error : waited;
 }
 
 enum error device_moments_init(struct device_moments *copy, const struct feature_moments *moments,
@@ -65,12 +66,7 @@ enum error device_moments_init(struct device_moments *copy, const struct feature
         error = device_host_new(device, 2 * features * sizeof(float), &host);
     if (!error)
         error = fill(copy, moments, features, device, queue, host);
-    if (host)
-        device_host_free(device, host);
-    if (error) {
-        device_moments_release(copy, device);
-        *copy = (struct device_moments){.mean = NULL};
-    }
+    device_host_free(device, host);
     return error;
 }
 

@@ -24,7 +24,7 @@ struct device_moments {
  * finite and above 0; says which. */
 enum error feature_moments_check(const struct feature_moments *moments, size_t features) MUST_CHECK;
 
-/* Waits for the queue. Checked before. */
+/* Waits for the queue. Checked before. device_moments_release() in any case. */
 enum error device_moments_init(struct device_moments *copy, const struct feature_moments *moments,
                                size_t features, struct device *device,
                                struct device_queue *queue) MUST_CHECK;

@@ -67,6 +67,14 @@ static _Atomic int64_t fake_allocations, fake_hosts;
 static uint64_t fake_left = (uint64_t)1 << 40;  /* what it says, of its memory */
 static size_t fake_refused;                     /* memory of so many bytes it has none; 0: any */
 static _Atomic int64_t fake_copies, fake_bytes; /* into the device, and their bytes */
+static _Atomic long fake_calls_left = -1;       /* until one fails; -1: none does */
+
+static inline enum error fake_call(void)
+{
+    if (fake_calls_left < 0 || fake_calls_left-- > 0)
+        return OK;
+    return error_set(ERROR_UNAVAILABLE, "a fake device that is lost");
+}
 
 static inline void fake_wait_mark(struct device_event *event, int64_t moment)
 {
@@ -157,6 +165,8 @@ static inline void *fake_run(void *context)
 
 static inline enum error fake_enqueue(struct device_queue *queue, struct fake_operation operation)
 {
+    if (fake_call())
+        return ERROR_UNAVAILABLE;
     pthread_mutex_lock(&queue->lock);
     while (queue->added - queue->done == FAKE_OPERATIONS)
         pthread_cond_wait(&queue->changed, &queue->lock);
@@ -171,6 +181,8 @@ static inline enum error fake_enqueue(struct device_queue *queue, struct fake_op
 static inline enum error fake_memory_new(struct device *device, size_t bytes, void **ret_memory)
 {
     (void)device;
+    if (fake_call())
+        return ERROR_UNAVAILABLE;
     if (fake_refused > 0 && bytes == fake_refused)
         return error_set_memory(bytes, "fake memory");
     *ret_memory = calloc(1, bytes ? bytes : 1);
@@ -188,8 +200,9 @@ static inline void fake_memory_free(struct device *device, void *memory)
 /* The host's memory, counted apart: what a copy starts from is page-locked, or copies are slow. */
 static inline enum error fake_host_new(struct device *device, size_t bytes, void **ret_memory)
 {
-    atomic_fetch_add(&fake_hosts, 1);
-    return fake_memory_new(device, bytes, ret_memory);
+    enum error error = fake_memory_new(device, bytes, ret_memory);
+    atomic_fetch_add(&fake_hosts, !error);
+    return error;
 }
 
 static inline void fake_host_free(struct device *device, void *memory)
@@ -201,6 +214,8 @@ static inline void fake_host_free(struct device *device, void *memory)
 static inline enum error fake_queue_new(struct device *device, struct device_queue **ret_queue)
 {
     (void)device;
+    if (fake_call())
+        return ERROR_UNAVAILABLE;
     struct device_queue *queue = calloc(1, sizeof(*queue));
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->changed, NULL);
@@ -309,7 +324,7 @@ static inline enum error fake_memory_left(struct device *device, uint64_t *ret_b
 {
     (void)device;
     *ret_bytes = fake_left;
-    return OK;
+    return fake_call();
 }
 
 static inline enum error fake_queue_wait(struct device_queue *queue)
@@ -318,12 +333,14 @@ static inline enum error fake_queue_wait(struct device_queue *queue)
     while (queue->done < queue->added)
         pthread_cond_wait(&queue->changed, &queue->lock);
     pthread_mutex_unlock(&queue->lock);
-    return OK;
+    return fake_call();
 }
 
 static inline enum error fake_event_new(struct device *device, struct device_event **ret_event)
 {
     (void)device;
+    if (fake_call())
+        return ERROR_UNAVAILABLE;
     struct device_event *event = calloc(1, sizeof(*event));
     pthread_mutex_init(&event->lock, NULL);
     pthread_cond_init(&event->changed, NULL);
@@ -347,17 +364,21 @@ static inline int64_t fake_moment(struct device_event *event, int64_t more)
     return moment;
 }
 
+/* One that failed moves nothing. */
 static inline enum error fake_event_record(struct device_event *event, struct device_queue *queue)
 {
-    return fake_enqueue(
-        queue,
-        (struct fake_operation){.kind = FAKE_SET, .event = event, .moment = fake_moment(event, 1)});
+    struct fake_operation set = {.kind = FAKE_SET, .event = event};
+    set.moment = fake_moment(event, 1);
+    enum error error = fake_enqueue(queue, set);
+    if (error)
+        (void)fake_moment(event, -1);
+    return error;
 }
 
 static inline enum error fake_event_wait(struct device_event *event)
 {
     fake_wait_mark(event, fake_moment(event, 0));
-    return OK;
+    return fake_call();
 }
 
 static inline enum error fake_queue_await(struct device_queue *queue, struct device_event *event)

@@ -83,21 +83,27 @@ static void late_close(struct late *late)
     assert_int_equal(atomic_load(&late->setting.store.readers), 0);
 }
 
-static void check_seen(const struct late *late)
+/* The batches before position `end`. */
+static void check_until(const struct late *late, int64_t end)
 {
     const struct setting *setting = &late->setting;
-    assert_ok(device_queue_wait(&fake_device, late->queue));
-    int64_t end = setting->sampler.units * setting->sampler.epochs, rows;
+    int64_t rows;
     for (int64_t first = 0; first < end; first += rows) {
         rows = fake_cut(&setting->sampler, first, ROWS);
         struct feed_batch batch = {.rows = (size_t)rows,
                                    .ids = late->seen_ids + first,
                                    .labels = late->seen_labels + first,
                                    .features = late->seen + (size_t)first * late->row_bytes,
-                                   .epoch = first / UNITS,
+                                   .epoch = first / setting->sampler.units,
                                    .first = first};
         check_batch(setting, &batch, first, (size_t)rows);
     }
+}
+
+static void check_seen(const struct late *late)
+{
+    assert_ok(device_queue_wait(&fake_device, late->queue));
+    check_until(late, late->setting.sampler.units * late->setting.sampler.epochs);
 }
 
 static void run_epoch_of(size_t features, enum element element, bool expand, size_t slots,
@@ -672,6 +678,92 @@ static void test_close_while_the_device_works(void **state)
     }
 }
 
+/* ---- a device that is lost ------------------------------------------------ */
+
+/* As use_batches(), until a call fails. */
+static enum error use_until_lost(struct late *late, int64_t *ret_end)
+{
+    struct feed *feed = late->setting.feed;
+    const struct feed_batch *batch;
+    enum error error;
+    while (!(error = feed_next(feed, late->queue, &batch))) {
+        int64_t first = batch->first, end = first + (int64_t)batch->rows;
+        memcpy(late->seen_ids + first, batch->ids, batch->rows * sizeof(*batch->ids));
+        memcpy(late->seen_labels + first, batch->labels, batch->rows * sizeof(*batch->labels));
+        error =
+            device_copy_out(&fake_device, late->queue, late->seen + (size_t)first * late->row_bytes,
+                            batch->features, batch->rows * late->row_bytes);
+        if (!error)
+            error = feed_put(feed, late->queue, batch);
+        if (error)
+            break;
+        *ret_end = end;
+    }
+    return error;
+}
+
+/* Few rows, so that each of the device's calls can fail. */
+static void lost_init(struct late *late, int form)
+{
+    static const enum element elements[] = {ELEMENT_U8, ELEMENT_U8, ELEMENT_I32, ELEMENT_F32};
+    struct feature_moments moments = {.channels = 2, .mean = mean, .deviation = deviation};
+    struct feed_options *options = &late->setting.options;
+    struct store_info *store = &late->setting.store.store.info;
+    late_init(late, WIDE, elements[form], form < 2);
+    late->setting.sampler.units = store->rows = 2 * ROWS + 1;
+    store->weight_column = "weight";
+    store->group_column = "group";
+    options->weights = form == 0 ? WEIGHTS_F32 : WEIGHTS_NONE;
+    options->groups = form == 0;
+    options->slots = 2;
+    options->labels = form == 1 ? LABELS_ONE_HOT_F32 : form == 0 ? LABELS_F32 : LABELS_HOST;
+    options->classes = form == 1 ? 10 : 0;
+    options->resident_bytes = form == 0 ? 0 : FEED_RESIDENT_AUTO;
+    if (form == 2) /* five rows stay */
+        options->resident_bytes = (5 + 2 * ROWS) * WIDE * sizeof(int32_t);
+    if (form == 0 || form == 3)
+        options->moments = moments;
+}
+
+/* False: no call failed, all went well. */
+static bool lose_call(int form, long nth)
+{
+    struct late late = {.queue = NULL};
+    int64_t end = 0;
+    lost_init(&late, form);
+    fake_start(&late.setting.sampler);
+    late.setting.options.sampler_url = late.setting.sampler.url;
+    fake_calls_left = nth;
+    enum error error = feed_open(&late.setting.options, &late.setting.feed);
+    if (!error)
+        error = use_until_lost(&late, &end);
+    if (error == ERROR_END)
+        assert_int_equal(end, late.setting.sampler.units);
+    else
+        assert_fails(error, ERROR_UNAVAILABLE, "a fake device that is lost");
+    enum error waited = device_queue_wait(&fake_device, late.queue);
+    assert_true(!waited || waited == ERROR_UNAVAILABLE);
+    if (late.setting.options.moments.channels == 0)
+        check_until(&late, end);
+    late_close(&late);
+    bool was_lost = fake_calls_left < 0;
+    fake_calls_left = -1;
+    return was_lost;
+}
+
+/* Whichever call it is, the feed's or its caller's: what came before is right, the message comes
+ * behind it, and all that was taken from the device is given back. */
+static void test_each_call_of_a_device_fails(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 4; form++) {
+        long nth = 0, step = unit_is_for_threads() ? 7 : 1;
+        while (lose_call(form, nth))
+            nth += step;
+        assert_true(nth > 20);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -694,6 +786,7 @@ int main(void)
         cmocka_unit_test(test_bad_rows_stay_bad),
         cmocka_unit_test(test_weights_and_groups_on_the_device),
         cmocka_unit_test(test_close_while_the_device_works),
+        cmocka_unit_test(test_each_call_of_a_device_fails),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
