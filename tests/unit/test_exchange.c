@@ -8,6 +8,8 @@
 #include "tests/unit/folder_unit.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "common/log.h"
 #include "common/stop.h"
@@ -405,6 +407,25 @@ static void test_facts_that_are_none(void **state)
     assert_failed(ERROR_INPUT, "parameter server 0 (127.0.0.1:");
 }
 
+/* What only server 0 has to say, by another one, would be heard as if it were server 0's. */
+static void test_a_greeting_that_is_none(void **state)
+{
+    (void)state;
+    start_job(open_job);
+    accept_worker(0);
+    say_type(0, WIRE_STALE);
+    assert_failed(ERROR_INPUT, "answers STALE to HELLO");
+    hang_up(0);
+    open_exchange();
+    start_job(begin_job);
+    expect(servers[0], WIRE_PULL);
+    say_values(0, (struct reply){.value = 1});
+    accept_worker(1);
+    say_type(1, WIRE_PROPOSE);
+    assert_failed(ERROR_INPUT, "parameter server 1 (");
+    assert_non_null(strstr(job.message, "answers PROPOSE to HELLO"));
+}
+
 /* A server 0 that was restarted before its first save does not know what is trained. */
 static void test_a_server_that_forgot_is_told_again(void **state)
 {
@@ -668,6 +689,52 @@ static void test_a_lost_server_is_asked_again(void **state)
     }
 }
 
+/* The first `bytes` of an answer with a grant. */
+static void say_begin(size_t bytes)
+{
+    char frame[sizeof(struct wire_header) + sizeof(struct index_range) + 3 * sizeof(float)];
+    const struct index_range grant = {7, 9};
+    struct wire_header header = {.type = WIRE_VALUES,
+                                 .generation = GENERATION,
+                                 .step = 77,
+                                 .stock = 1,
+                                 .bytes = sizeof(frame) - sizeof(header)};
+    wire_header_seal(&header);
+    memset(frame, 0x7f, sizeof(frame));
+    memcpy(frame, &header, sizeof(header));
+    memcpy(frame + sizeof(header), &grant, sizeof(grant));
+    assert_true(bytes < sizeof(frame));
+    assert_int_equal(send(servers[0], frame, bytes, MSG_NOSIGNAL), bytes);
+}
+
+/* Wherever in its answer the server is lost: it is asked again, what it had granted before is no
+ * longer held, and nothing stays of what came. */
+static void test_a_server_that_is_lost_within_its_answer(void **state)
+{
+    size_t whole = sizeof(struct wire_header) + sizeof(struct index_range) + 3 * sizeof(float);
+    (void)state;
+    use_one_server();
+    begin();
+    for (size_t bytes = 0; bytes < whole; bytes++) {
+        int64_t batch = 20 + (int64_t)bytes;
+        float value = (float)bytes;
+        start_job(look_job);
+        expect(servers[0], WIRE_PULL);
+        say_begin(bytes);
+        hang_up(0);
+        accept_worker(0);
+        say_type(0, WIRE_WELCOME);
+        expect(servers[0], WIRE_PULL);
+        say_values(
+            0, (struct reply){.granted = {batch, batch + 1}, .value = value, .step = 4 + batch});
+        assert_done();
+        assert_model(value, value, 4 + batch);
+        assert_true(exchange_take(exchange, batch));
+        assert_false(exchange_take(exchange, batch - 1));
+        assert_false(exchange_take(exchange, 7));
+    }
+}
+
 static void test_a_server_that_cannot_be_reached_is_given_up(void **state)
 {
     (void)state;
@@ -891,6 +958,32 @@ static void test_memory_is_offered_before_the_first_gradient(void **state)
     say_values(0, (struct reply){.value = 2, .step = 6});
     assert_done();
     shared_memory_release(&memory);
+}
+
+/* All goes by TCP. */
+static void test_a_machine_without_room_for_shared_memory(void **state)
+{
+    struct rlimit limit, none;
+    (void)state;
+    use_one_server();
+    options.tcp_only = false;
+    begin();
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    start_push(4, 1);
+    struct wire_header header = expect(servers[0], WIRE_PUSH);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(header.bytes, 3 * sizeof(float));
+    say_values(0, (struct reply){.value = 2, .step = 4});
+    assert_done();
+    start_push(5, 1); /* nor is it tried again */
+    expect(servers[0], WIRE_PUSH);
+    say_values(0, (struct reply){.value = 3, .step = 5});
+    assert_done();
+    assert_model(3, 3, 5);
 }
 
 static void test_an_answer_to_the_offer_that_is_none(void **state)
@@ -1128,6 +1221,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_training_that_another_worker_described),
     TEST(test_a_description_that_is_refused),
     TEST(test_facts_that_are_none),
+    TEST(test_a_greeting_that_is_none),
     TEST(test_a_server_that_forgot_is_told_again),
     TEST(test_a_gradient_goes_to_all_servers),
     TEST(test_a_batch_without_rows_is_skipped),
@@ -1140,6 +1234,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_values_of_another_generation_take_all_back),
     TEST(test_it_stops_while_servers_begin_again),
     TEST(test_a_lost_server_is_asked_again),
+    TEST(test_a_server_that_is_lost_within_its_answer),
     TEST(test_a_server_that_cannot_be_reached_is_given_up),
     TEST(test_patience_begins_anew),
     TEST(test_a_signal_ends_the_wait),
@@ -1150,6 +1245,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_nonsense_is_refused),
     TEST(test_another_server_grants_nothing),
     TEST(test_memory_is_offered_before_the_first_gradient),
+    TEST(test_a_machine_without_room_for_shared_memory),
     TEST(test_an_answer_to_the_offer_that_is_none),
     TEST(test_a_gradient_that_is_mostly_zeros),
     TEST(test_a_model_on_a_gpu),

@@ -66,13 +66,17 @@ static enum error say_hello(struct exchange *exchange, struct remote *remote)
     return error;
 }
 
-/* WELCOME, FACTS or PROPOSE. */
+/* WELCOME, or of server 0 FACTS or PROPOSE. */
 static enum error take_greeting(struct exchange *exchange, struct remote *remote)
 {
     struct wire_header header = {.type = 0};
     enum error error = exchange_receive(exchange, remote, WIRE_FACTS_LIMIT, &header);
     if (error)
         return error;
+    bool is_word_of_0 = header.type == WIRE_FACTS || header.type == WIRE_PROPOSE;
+    if (header.type != WIRE_WELCOME && (!is_word_of_0 || remote != exchange->remotes))
+        return error_set(ERROR_INPUT, "%s answers %s to HELLO", remote->name,
+                         wire_type_name(header.type));
     exchange->proposes = header.type == WIRE_PROPOSE;
     if (header.type != WIRE_FACTS)
         return OK;
