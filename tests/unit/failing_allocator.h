@@ -21,12 +21,14 @@ static _Atomic long blocks; /* that our objects have, but for those that librari
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *block, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
 char *__real_strdup(const char *text);
 char *__real_strndup(const char *text, size_t length);
 void __real_free(void *block);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *block, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t length);
 void __wrap_free(void *block);
@@ -66,6 +68,11 @@ void *__wrap_realloc(void *block, size_t bytes)
         return NULL;
     void *moved = __real_realloc(block, bytes);
     return block ? moved : counted(moved);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    return allocation_fails() ? NULL : counted(__real_aligned_alloc(alignment, bytes));
 }
 
 char *__wrap_strdup(const char *text)

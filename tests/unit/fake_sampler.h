@@ -2,7 +2,9 @@
 /*
  * A sampler of a few lines, on a port of its own in this process: one thread a connection, HTTP/1.1
  * with keep-alive, GET /streams/NAME and GET /batch?size=&index=&stream=&format=binary of a
- * sequential order of N units (tail keep). What it does wrong is scripted per batch request.
+ * sequential order of N units (tail keep), also by lease (worker=, seq=, batches=): each lease is
+ * new, and POST /ack, /extend and /release are heard. What it does wrong is scripted per batch
+ * request.
  */
 #ifndef TESTS_UNIT_FAKE_SAMPLER_H
 #define TESTS_UNIT_FAKE_SAMPLER_H
@@ -17,6 +19,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/socket.h>
+
+#include "loader/feed/sampler_batch.h"
 
 enum fake_answer {
     FAKE_RIGHT,
@@ -33,6 +37,7 @@ enum fake_answer {
 
 #define FAKE_CONNECTIONS 32
 #define FAKE_BODY_BYTES (1 << 20)
+#define FAKE_EXPIRES_MS 600000
 
 struct fake_connection {
     struct fake_sampler *sampler;
@@ -56,6 +61,8 @@ struct fake_sampler {
     /* Seen: */
     _Atomic int64_t batch_requests, connections, largest_size, descriptions;
     _Atomic int64_t named;    /* batch requests with worker= */
+    _Atomic int64_t leased;   /* batches */
+    _Atomic int64_t settled;  /* POSTs */
     _Atomic int64_t position; /* of the default stream */
     /* Its own: */
     uint16_t port;
@@ -89,9 +96,11 @@ static inline void fake_reply(struct fake_connection *connection, int status, co
                               const char *body, size_t length, size_t sent_length)
 {
     char head[256];
-    int head_length = snprintf(head, sizeof(head),
-                               "HTTP/1.1 %d X\r\nContent-Type: %s\r\n%sContent-Length: %zu\r\n\r\n",
-                               status, type, status == 503 ? "Retry-After: 0\r\n" : "", length);
+    int head_length =
+        snprintf(head, sizeof(head),
+                 "HTTP/1.1 %d X\r\nContent-Type: %s\r\n%sContent-Length: %zu\r\n"
+                 "Tombola-Attempt: 1\r\nTombola-Expires-Ms: %d\r\n\r\n",
+                 status, type, status == 503 ? "Retry-After: 0\r\n" : "", length, FAKE_EXPIRES_MS);
     if (status == 204)
         head_length = snprintf(head, sizeof(head), "HTTP/1.1 204 X\r\n\r\n");
     fake_send(connection, head, (size_t)head_length);
@@ -131,24 +140,28 @@ static inline int64_t fake_parameter(const char *request, const char *name, int6
     return at ? atoll(at + strlen(name)) : fallback;
 }
 
-static inline size_t fake_write_batch(struct fake_connection *connection, int64_t first,
-                                      int64_t size)
+/* `lease`: as one of a list; NULL: as all there is. */
+static inline size_t fake_write_batch(struct fake_connection *connection, size_t at, int64_t first,
+                                      int64_t size, const struct sampler_lease *lease)
 {
     const struct fake_sampler *sampler = connection->sampler;
-    char *body = connection->body;
-    int64_t epoch = first / sampler->units;
-    uint32_t facts[2] = {(uint32_t)size, 0};
-    memcpy(body, "TMBLBAT1", 8);
-    memcpy(body + 8, &epoch, 8);
-    memcpy(body + 16, &first, 8);
-    memcpy(body + 24, facts, 8);
+    const struct sampler_batch_header header = {.magic = SAMPLER_BATCH_MAGIC,
+                                                .epoch = first / sampler->units,
+                                                .first = first,
+                                                .rows = (uint32_t)size,
+                                                .flags = lease ? SAMPLER_BATCH_LISTED : 0};
+    char *body = connection->body + at, *ids = body + sampler_batch_ids_at(lease);
+    memset(body, 0, sampler_batch_bytes((size_t)size, lease));
+    memcpy(body, &header, sizeof(header));
+    if (lease)
+        memcpy(body + sizeof(header), lease, sizeof(*lease));
     for (int64_t i = 0; i < size; i++) {
         int64_t id = fake_id(sampler, first + i);
         uint32_t label = (uint32_t)(id % 10);
-        memcpy(body + 32 + 8 * i, &id, 8);
-        memcpy(body + 32 + 8 * size + 4 * i, &label, 4);
+        memcpy(ids + 8 * i, &id, 8);
+        memcpy(ids + 8 * size + 4 * i, &label, 4);
     }
-    return (size_t)(32 + 12 * size);
+    return sampler_batch_bytes((size_t)size, lease);
 }
 
 /* Tail keep: a batch ends with its epoch. */
@@ -171,6 +184,24 @@ static inline int64_t fake_first(struct fake_sampler *sampler, int64_t size, int
                                          first + fake_cut(sampler, first, size)))
         ;
     return first;
+}
+
+/* Up to `most` batches; how many bytes, 0: the stream has ended. */
+static inline size_t fake_write_leases(struct fake_connection *connection, int64_t size,
+                                       int64_t seq, int64_t most)
+{
+    struct fake_sampler *sampler = connection->sampler;
+    size_t length = 0;
+    for (int64_t i = 0; i < most; i++) {
+        const struct sampler_lease lease = {
+            .seq = seq + i, .attempt = 1, .expires_ms = FAKE_EXPIRES_MS};
+        int64_t first = fake_first(sampler, size, -1), rows = fake_cut(sampler, first, size);
+        if (rows == 0)
+            break;
+        length += fake_write_batch(connection, length, first, rows, most > 1 ? &lease : NULL);
+        atomic_fetch_add(&sampler->leased, 1);
+    }
+    return length;
 }
 
 /* false: the connection is to be closed. */
@@ -203,13 +234,21 @@ static inline bool fake_batch(struct fake_connection *connection)
         return true;
     }
     int64_t index = fake_parameter(connection->request, "index=", -1);
+    int64_t seq = fake_parameter(connection->request, "&seq=", -1);
+    if (seq >= 0) {
+        size_t leases = fake_write_leases(connection, size, seq,
+                                          fake_parameter(connection->request, "&batches=", 1));
+        fake_reply(connection, leases > 0 ? 200 : 204, "application/octet-stream", connection->body,
+                   leases, leases);
+        return true;
+    }
     int64_t first = fake_first(sampler, size, index) + (answer == FAKE_OTHER_PLACE);
     int64_t rows = fake_cut(sampler, first, size) + (answer == FAKE_TOO_MANY);
     if (rows == 0) {
         fake_reply(connection, 204, "", "", 0, 0);
         return true;
     }
-    size_t length = fake_write_batch(connection, first, rows);
+    size_t length = fake_write_batch(connection, 0, first, rows, NULL);
     if (answer == FAKE_NEGATIVE_ID)
         memset(connection->body + 32, 0xff, 8);
     if (answer == FAKE_GARBAGE)
@@ -219,6 +258,20 @@ static inline bool fake_batch(struct fake_connection *connection)
         length = sent = length - 12;
     fake_reply(connection, 200, "application/octet-stream", connection->body, length, sent);
     return answer != FAKE_DIES;
+}
+
+static inline bool fake_is_whole(const char *request)
+{
+    const char *end = strstr(request, "\r\n\r\n"), *length = strstr(request, "Content-Length: ");
+    return end && (!length || strlen(end + 4) >= strtoul(length + 16, NULL, 10));
+}
+
+static inline void fake_settle(struct fake_connection *connection)
+{
+    char body[64];
+    int length = snprintf(body, sizeof(body), "{\"expires_ms\":%d}", FAKE_EXPIRES_MS);
+    atomic_fetch_add(&connection->sampler->settled, 1);
+    fake_reply(connection, 200, "application/json", body, (size_t)length, (size_t)length);
 }
 
 static inline void *fake_serve(void *context)
@@ -234,10 +287,12 @@ static inline void *fake_serve(void *context)
             break;
         length += (size_t)got;
         connection->request[length] = '\0';
-        if (!strstr(connection->request, "\r\n\r\n"))
+        if (!fake_is_whole(connection->request))
             continue;
         if (strncmp(connection->request, "GET /streams/", 13) == 0)
             fake_describe(connection);
+        else if (strncmp(connection->request, "POST ", 5) == 0)
+            fake_settle(connection);
         else if (sampler_labels && strncmp(connection->request, "GET /labels?", 12) == 0)
             fake_reply(connection, 200, "application/json", sampler_labels, strlen(sampler_labels),
                        strlen(sampler_labels));

@@ -117,8 +117,8 @@ static inline enum error fake_scan(struct store *store, enum scan_columns column
     enum error error = OK;
     for (int64_t id = 0; id < store->info.rows && !error; id++) {
         double weight = (double)id / 4;
-        char text[32];
-        struct text label = {.data = "0", .length = 1};
+        char text[32], digit = (char)('0' + id % 10);
+        struct text label = {.data = &digit, .length = 1};
         struct text group = {.data = text,
                              .length = (size_t)snprintf(text, sizeof(text), "g%" PRId64, id % 7)};
         struct store_block block = {.rows = 1,
