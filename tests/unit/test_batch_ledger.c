@@ -111,6 +111,40 @@ static void test_one_batch_is_granted_and_those_before_stay_free(void **unused)
     (void)unused;
 }
 
+/* Of what is held, given back or yet to come, nothing behind it is granted or waited for. */
+static void test_the_end_of_the_stream(void **unused)
+{
+    struct batch_ledger ledger;
+    struct index_set none = {.count = 0};
+    struct batch_holder one = {.held = {.count = 0}}, two = {.held = {.count = 0}};
+    assert_ok(batch_ledger_init(&ledger, &none));
+    assert_range(grant(&ledger, &one, 10), 0, 10);
+    assert_range(grant(&ledger, &two, 5), 10, 15);
+    assert_ok(batch_ledger_give_back(&ledger, &two));
+    assert_ok(batch_ledger_end(&ledger, 12));
+    assert_ok(batch_ledger_end(&ledger, 14)); /* known to be 12 */
+    assert_range(grant(&ledger, &two, 9), 10, 12);
+    assert_range(grant(&ledger, &two, 9), 12, 12);
+    assert_ok(batch_ledger_end(&ledger, 8)); /* what is held is cut off, too */
+    assert_ok(batch_ledger_done(&ledger, &one, 3));
+    assert_ok(batch_ledger_give_back(&ledger, &one));
+    assert_ok(batch_ledger_give_back(&ledger, &two));
+    assert_range(grant(&ledger, &one, 99), 0, 3);
+    assert_range(grant(&ledger, &one, 99), 4, 8);
+    assert_range(grant(&ledger, &two, 99), 8, 8);
+    for (int64_t batch = 7; batch >= 0; batch--) {
+        assert_false(batch_ledger_is_finished(&ledger));
+        assert_ok(batch_ledger_done(&ledger, &one, batch));
+    }
+    assert_true(batch_ledger_is_finished(&ledger));
+    assert_int_equal(ledger.done.count, 1);
+    assert_int_equal(one.held.count, 0);
+    batch_ledger_release(&ledger);
+    index_set_release(&one.held);
+    index_set_release(&two.held);
+    (void)unused;
+}
+
 /* Workers come, go, lose what they hold and say so late: in the end every batch is done, and none
  * was held by two at a time. */
 static void test_every_batch_is_done_once(void **unused)
@@ -164,6 +198,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_late_word_counts),
     cmocka_unit_test(test_it_goes_on_where_a_checkpoint_was),
     cmocka_unit_test(test_one_batch_is_granted_and_those_before_stay_free),
+    cmocka_unit_test(test_the_end_of_the_stream),
     cmocka_unit_test(test_every_batch_is_done_once),
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Covers trainer/onnx/onnx_export: what an export does without memory, without room on the disk and
- * for models that no file holds. What such a file computes test_trainer_export.py asks onnxruntime.
+ * Covers trainer/onnx/onnx_export: the graph of each kind of model, and what an export does without
+ * memory, without room on the disk and for models that no file holds. What such a file computes
+ * test_trainer_export.py asks onnxruntime.
  */
 #include "tests/unit/folder_unit.h"
 
@@ -12,6 +13,7 @@
 #include "common/log.h"
 #include "tests/unit/checkpoint_unit.h"
 #include "tests/unit/failing_allocator.h"
+#include "trainer/onnx/onnx.pb-c.h"
 #include "trainer/onnx/onnx_export.h"
 #include "trainer/onnx/onnx_graph.h"
 
@@ -58,25 +60,32 @@ static void begin_regression(void)
     begin(&facts);
 }
 
-static void begin_classifier(size_t features, size_t hidden)
+/* Of three classes, by so many features. */
+static void begin_with(struct checkpoint_facts *facts, size_t features)
 {
     static const char labels[] = "[0,5,10]";
     cJSON *json = NULL;
+    facts->model.shape.features = features;
+    if (facts->model.shape.kind != MODEL_LINEAR) {
+        facts->model.shape.outputs = 3;
+        facts->model.loss = LOSS_CLIPPED_SUM;
+        assert_ok(json_parse(labels, sizeof(labels) - 1, "the labels", &json));
+        assert_ok(classes_new(json, "the labels", &facts->classes));
+        cJSON_Delete(json);
+    }
+    begin(facts);
+    classes_free(facts->classes);
+    feature_norm_release(&facts->norm);
+}
+
+static void begin_classifier(size_t features, size_t hidden)
+{
     struct checkpoint_facts facts = small_facts();
-    facts.model.shape = (struct model_shape){.kind = MODEL_MLP,
-                                             .features = features,
-                                             .outputs = 3,
-                                             .hidden = {hidden},
-                                             .hidden_count = 1};
-    facts.model.loss = LOSS_CLIPPED_SUM;
+    facts.model.shape =
+        (struct model_shape){.kind = MODEL_MLP, .hidden = {hidden}, .hidden_count = 1};
     facts.feature_scale = 0.5F;
-    assert_ok(json_parse(labels, sizeof(labels) - 1, "the labels", &json));
-    assert_ok(classes_new(json, "the labels", &facts.classes));
-    cJSON_Delete(json);
     assert_ok(feature_norm_init(&facts.norm, features));
-    begin(&facts);
-    classes_free(facts.classes);
-    feature_norm_release(&facts.norm);
+    begin_with(&facts, features);
 }
 
 /* ---- tests --------------------------------------------------------------- */
@@ -85,6 +94,131 @@ static enum error export_it(void)
 {
     return onnx_export(checkpoint, path);
 }
+
+/* ---- what the file holds ------------------------------------------------- */
+
+struct form {
+    enum model_kind kind;
+    size_t hidden;
+    float scale, deviation; /* of targets; 0: they are as they were */
+    bool is_normalized;
+    const char *operations; /* as they follow each other */
+};
+
+/* A name stands for one tensor of the size that it says. */
+static const Onnx__Tensor *find_tensor(const Onnx__Graph *graph, const char *name)
+{
+    const Onnx__Tensor *found = NULL;
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        if (strcmp(graph->initializer[i]->name, name) == 0) {
+            assert_null(found);
+            found = graph->initializer[i];
+        }
+    }
+    assert_non_null(found);
+    int64_t floats = found->dims[0] * (found->n_dims == 2 ? found->dims[1] : 1);
+    assert_true(found->n_dims <= 2);
+    assert_int_equal(found->raw_data.len, (size_t)floats * sizeof(float));
+    return found;
+}
+
+/* Each node takes what the one before it gave, of as many columns, and constants of its own. */
+static int64_t check_nodes(const Onnx__Graph *graph, const char *operations, int64_t columns)
+{
+    const char *latest = "features";
+    char names[1000] = "";
+    size_t tensors = 0;
+    for (size_t i = 0; i < graph->n_node; i++) {
+        const Onnx__Node *node = graph->node[i];
+        snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i > 0 ? " " : "",
+                 node->op_type);
+        assert_string_equal(node->input[0], latest);
+        assert_int_equal(node->n_output, 1);
+        latest = node->output[0];
+        for (size_t j = 1; j < node->n_input; j++, tensors++) {
+            const Onnx__Tensor *tensor = find_tensor(graph, node->input[j]);
+            assert_true(tensor->dims[0] == columns ||
+                        (tensor->n_dims == 1 && tensor->dims[0] == 1));
+            columns = tensor->n_dims == 2 ? tensor->dims[1] : columns;
+        }
+    }
+    assert_string_equal(names, operations);
+    assert_int_equal(tensors, graph->n_initializer);
+    assert_string_equal(latest, graph->output[graph->n_output - 1]->name);
+    return columns;
+}
+
+static void check_output(const Onnx__ValueInfo *output, const char *name, int64_t columns)
+{
+    const Onnx__Shape *shape = output->type->tensor_type->shape;
+    assert_string_equal(output->name, name);
+    assert_string_equal(shape->dim[0]->dim_param, "rows");
+    assert_int_equal(shape->n_dim, columns > 0 ? 2 : 1);
+    if (columns > 0)
+        assert_int_equal(shape->dim[1]->dim_value, columns);
+    assert_int_equal(output->type->tensor_type->elem_type,
+                     columns > 0 ? ONNX__ELEMENT__FLOAT : ONNX__ELEMENT__INT64);
+}
+
+static void check_form(const struct form *form)
+{
+    struct checkpoint_facts facts = small_facts();
+    facts.model.shape.kind = form->kind;
+    facts.model.shape.hidden_count = form->hidden;
+    for (size_t i = 0; i < form->hidden; i++)
+        facts.model.shape.hidden[i] = 2 + i % 4;
+    facts.feature_scale = form->scale;
+    facts.model.target_deviation = form->deviation;
+    if (form->is_normalized)
+        assert_ok(feature_norm_init(&facts.norm, 5));
+    begin_with(&facts, 5);
+    assert_ok(onnx_export(checkpoint, path));
+    read_file(&whole);
+    Onnx__Model *model = onnx__model__unpack(NULL, whole.length, (const uint8_t *)whole.data);
+    assert_non_null(model);
+    const Onnx__Graph *graph = model->graph;
+    check_output(graph->input[0], "features", 5);
+    int64_t columns = check_nodes(graph, form->operations, 5);
+    if (form->kind == MODEL_LINEAR) {
+        assert_int_equal(graph->n_output, 1);
+        check_output(graph->output[0], "prediction", columns);
+    } else {
+        assert_int_equal(graph->n_output, 2);
+        check_output(graph->output[0], "probabilities", columns);
+        check_output(graph->output[1], "class", 0);
+    }
+    assert_int_equal(columns, form->kind == MODEL_LINEAR ? 1 : 3);
+    onnx__model__free_unpacked(model, NULL);
+    end();
+}
+
+static void test_each_kind_of_model(void **state)
+{
+    static const struct form forms[] = {
+        {.kind = MODEL_LINEAR, .scale = 1, .operations = "Gemm"},
+        {.kind = MODEL_LINEAR, .scale = 1, .deviation = 2, .operations = "Gemm Mul Add"},
+        {.kind = MODEL_LINEAR, .scale = 0.5F, .operations = "Mul Gemm"},
+        {.kind = MODEL_SOFTMAX,
+         .scale = 1,
+         .is_normalized = true,
+         .operations = "Sub Mul Gemm Softmax ArgMax"},
+        {.kind = MODEL_MLP,
+         .hidden = 2,
+         .scale = 0.5F,
+         .operations = "Mul Gemm Relu Gemm Relu Gemm Softmax ArgMax"},
+        {.kind = MODEL_MLP,
+         .hidden = MODEL_HIDDEN_LIMIT,
+         .scale = 0.5F,
+         .is_normalized = true,
+         .operations = "Mul Sub Mul Gemm Relu Gemm Relu Gemm Relu Gemm Relu Gemm Relu Gemm Relu "
+                       "Gemm Relu Gemm Relu Gemm Relu Gemm Relu Gemm Relu Gemm Relu Gemm Relu Gemm "
+                       "Relu Gemm Relu Gemm Relu Gemm Softmax ArgMax"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++)
+        check_form(&forms[i]);
+}
+
+/* ---- what goes wrong ----------------------------------------------------- */
 
 /* The file of before is there to the last byte. */
 static void check(long nth, enum error error)
@@ -162,6 +296,7 @@ static void test_a_model_that_no_file_holds(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 static const struct CMUnitTest tests[] = {
+    TEST(test_each_kind_of_model),
     TEST(test_without_memory),
     TEST(test_without_room),
     TEST(test_a_folder_that_is_not_there),
