@@ -1370,6 +1370,58 @@ static void test_a_file_that_was_left_gives_way(void **unused)
     unit_folder_remove(owner.folder);
 }
 
+static void write_beside(const char *name, const char *text, size_t bytes)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", owner.folder, name);
+    assert_ok(file_write_whole(path, text, bytes));
+}
+
+static bool is_beside(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", owner.folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* A start removes what killed servers of any version left; a name that none of them gives is
+ * somebody else's, and so is a content that none of them writes. */
+static void test_what_killed_servers_left_and_what_not(void **unused)
+{
+    static const char *const left[] = {"journal.new", "journal.new.12",
+                                       "journal.new.0123456789abcdef"};
+    static const char *const others[] = {"journal.newer",   "journal.new.",
+                                         "journal.new-12",  "journal.new.12x",
+                                         "journal.new.abc", "journal.new.0123456789abcdeg"};
+    static const char header[JOURNAL_MAGIC_BYTES] = JOURNAL_MAGIC;
+    const struct journal_owner facts = facts_of(&owner);
+    (void)unused;
+    unit_folder_make(owner.folder);
+    open_owner(DURABILITY_FSYNC);
+    close_owner();
+    for (size_t i = 0; i < 6; i++)
+        write_beside(others[i], "mine", 4);
+    write_beside(left[0], "", 0);
+    write_beside(left[1], header, sizeof(header));
+    write_beside(left[2], (const char[JOURNAL_MAGIC_BYTES]){0}, JOURNAL_MAGIC_BYTES);
+    open_owner(DURABILITY_FSYNC);
+    for (size_t i = 0; i < 3; i++)
+        assert_false(is_beside(left[i]));
+    for (size_t i = 0; i < 6; i++)
+        assert_true(is_beside(others[i]));
+    close_owner();
+    for (size_t i = 0; i < 3; i++) {
+        write_beside(left[i], "my own text", i == 0 ? 3 : 11);
+        assert_ok(state_open(owner.folder, &owner.state));
+        assert_fails(journal_open(owner.state, DURABILITY_FSYNC, 0, &facts, &owner.journal),
+                     ERROR_INPUT, "is not what a sampler left there");
+        state_close(owner.state);
+        assert_true(is_beside(left[i]));
+        write_beside(left[i], "", 0);
+    }
+    unit_folder_remove(owner.folder);
+}
+
 static void test_nothing_is_written_before_the_orderly_end(void **unused)
 {
     (void)unused;
@@ -1423,6 +1475,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_large_entry_finds_memory_and_room),
     cmocka_unit_test(test_one_who_waits_wakes_the_committer),
     cmocka_unit_test(test_a_file_that_was_left_gives_way),
+    cmocka_unit_test(test_what_killed_servers_left_and_what_not),
     cmocka_unit_test(test_nothing_is_written_before_the_orderly_end),
 };
 

@@ -806,7 +806,8 @@ static void test_who_did_what_is_not_passed_on_with_a_number(void **unused)
 
 /* ---- entries as bytes --------------------------------------------------- */
 
-/* Cut, longer than it says, of a list longer than it is, of no stream's number. */
+/* Cut, longer than it says, of a list longer than it is, of no stream's number, of a kind or with
+ * fields that there are not, with a number of more than 64 bits. */
 static void test_bytes_that_are_no_entry(void **unused)
 {
     (void)unused;
@@ -814,6 +815,8 @@ static void test_bytes_that_are_no_entry(void **unused)
     const struct entry entry = {
         .type = ENTRY_ACK, .stream = 7, .list = list, .count = 3, .text = "w", .text_bytes = 1};
     const uint8_t far[] = {ENTRY_SEEK, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x10}; /* stream 2^32 */
+    const uint8_t kinds[][4] = {
+        {0, 0, 0, 7}, {ENTRY_TYPE_LAST + 1, 0, 0, 7}, {255, 0, 0, 7}, {ENTRY_SEEK, 0, 0x80, 7}};
     struct entry_numbers numbers = {0};
     struct entry again;
     uint8_t bytes[256] = {0};
@@ -827,6 +830,15 @@ static void test_bytes_that_are_no_entry(void **unused)
     assert_fails(entry_decode(bytes, length, &numbers, &again), ERROR_INPUT,
                  "has a list that is longer");
     assert_fails(entry_decode(far, sizeof(far), &numbers, &again), ERROR_INPUT, "out of range");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+        assert_fails(entry_decode(kinds[i], sizeof(kinds[i]), &numbers, &again), ERROR_INPUT,
+                     "is of a kind that this version does not know");
+    uint8_t number[] = {ENTRY_SEEK, 1,    0,    7,    0xff, 0xff, 0xff,
+                        0xff,       0xff, 0xff, 0xff, 0xff, 0xff, 1};
+    assert_ok(entry_decode(number, sizeof(number), &numbers, &again));
+    number[sizeof(number) - 1] = 2;
+    assert_fails(entry_decode(number, sizeof(number), &numbers, &again), ERROR_INPUT,
+                 "is cut, or longer than it says");
     entry_numbers_release(&numbers);
 }
 
