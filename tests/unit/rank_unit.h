@@ -34,6 +34,7 @@ struct answer {
     _Atomic bool ends;   /* before all have connected, or later */
     bool is_over;        /* the training is */
     bool is_elsewhere;   /* the group of now is another one when the id comes */
+    bool is_silent;      /* no answer: it waits for others itself */
 };
 
 /* How GPUs connect: the first `ready_at` looks say "not yet", and from look `late_at` on so much
@@ -133,7 +134,7 @@ static bool answer_frame(int descriptor, const struct wire_header *header, const
         if (number == 0)
             first_join = *header;
         pthread_mutex_unlock(&mutex);
-        if (answers[number].type != 0)
+        if (answers[number].type != 0 && !answers[number].is_silent)
             give_place(descriptor, &answers[number], number + 1);
         return answers[number].type != 0;
     }

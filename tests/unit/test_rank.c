@@ -202,6 +202,16 @@ static void test_a_signal_while_gpus_connect(void **state)
     stop_follow(NULL);
 }
 
+static void test_a_signal_while_server_0_waits_for_others(void **state)
+{
+    _Atomic bool stopped = true;
+    (void)state;
+    stop_follow(&stopped);
+    answers[0].is_silent = true;
+    assert_fails(rank_join(rank), ERROR_CANCELLED, "stopped while waiting for server 0");
+    stop_follow(NULL);
+}
+
 static void test_what_does_not_come_back_is_not_tried_again(void **state)
 {
     (void)state;
@@ -254,6 +264,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_the_training_is_over),
     TEST(test_a_signal_between_two_tries),
     TEST(test_a_signal_while_gpus_connect),
+    TEST(test_a_signal_while_server_0_waits_for_others),
     TEST(test_what_does_not_come_back_is_not_tried_again),
     TEST(test_a_connection_without_standard_input),
     TEST(test_nonsense_is_refused),

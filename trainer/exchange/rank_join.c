@@ -12,8 +12,7 @@
 #include "trainer/wire/group.h"
 
 #define SEND_MS 60000
-#define LOOK_MS 1000 /* between two looks at whether the program is to stop */
-#define LOOKS_UNTIL_SAID 6
+#define SAY_MS 6000      /* until the log says what is waited for */
 #define CONNECT_MS 60000 /* for NCCL to connect all ranks */
 #define POLL_MS 2
 #define AGAIN_MS 1000    /* after a group that did not connect */
@@ -43,13 +42,10 @@ static enum error await_answer(struct rank *rank, struct wire_header *ret_header
 {
     struct remote *zero = zero_of(rank);
     uint64_t most = group_frame_limit(model_state_count(rank->exchange->model));
-    enum error error;
-    for (int looks = 1;
-         (error = link_await(&zero->link, clock_deadline_ns(LOOK_MS))) == ERROR_TIMEOUT; looks++) {
-        if (looks == LOOKS_UNTIL_SAID)
-            log_info("waiting for %s to say who trains together", zero->name);
-        if (stop_requested())
-            return error_set(ERROR_CANCELLED, "stopped while waiting for a group");
+    enum error error = link_await(&zero->link, clock_deadline_ns(SAY_MS));
+    if (error == ERROR_TIMEOUT) {
+        log_info("waiting for %s to say who trains together", zero->name);
+        error = link_await(&zero->link, INT64_MAX);
     }
     return error ? error : link_receive(&zero->link, most, ret_header, clock_deadline_ns(SEND_MS));
 }
