@@ -58,6 +58,7 @@ static _Atomic bool loses_state;                /* the connection is lost at a S
 static _Atomic int news_type, news_bytes;       /* what they are; usually NEWS of 0 */
 static _Atomic int states, beats;               /* that came */
 static _Thread_local int64_t skew_ns;
+static bool is_late;                  /* what server 0 says comes after the first look */
 static bool keeps_waiting;            /* where there is a pause, the program is to stop */
 static bool uses_descriptor_0;        /* a worker without standard input */
 static _Atomic enum error poll_error; /* what NCCL says once all have connected */
@@ -191,6 +192,8 @@ enum error __wrap_exchange_connect(struct exchange *of, struct remote *to)
 
 /* ---- time and NCCL -------------------------------------------------------- */
 
+enum error __real_link_await(struct link *link, int64_t deadline_ns);
+enum error __wrap_link_await(struct link *link, int64_t deadline_ns);
 int64_t __real_clock_now_ns(void);
 int64_t __wrap_clock_now_ns(void);
 bool __wrap_stop_wait(int64_t deadline_ns);
@@ -201,6 +204,13 @@ enum error __wrap_nccl_poll(struct nccl *nccl);
 enum error __wrap_nccl_broadcast(struct nccl *nccl, float *values, size_t count, size_t root,
                                  void *stream);
 void __wrap_nccl_abort(struct nccl *nccl);
+
+enum error __wrap_link_await(struct link *link, int64_t deadline_ns)
+{
+    bool was_late = is_late;
+    is_late = false;
+    return was_late ? error_set(ERROR_TIMEOUT, "not yet") : __real_link_await(link, deadline_ns);
+}
 
 int64_t __wrap_clock_now_ns(void)
 {
@@ -282,7 +292,7 @@ static void open_worker(void)
         attempts[i] = (struct attempt){.ready_at = 2, .late_at = NEVER};
     }
     joins = begins = polls = aborts = connections = states = beats = 0;
-    wants_state = training_over = loses_state = keeps_waiting = uses_descriptor_0 = false;
+    wants_state = training_over = loses_state = is_late = keeps_waiting = uses_descriptor_0 = false;
     news_type = WIRE_NEWS;
     news_bytes = 0;
     poll_error = OK;

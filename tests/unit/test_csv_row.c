@@ -203,7 +203,7 @@ static void check_integers(const char *record, const int32_t wanted[FEATURES])
 
 static void test_integers_of_32_bits(void **state)
 {
-    static const int32_t wanted[] = {INT32_MAX, INT32_MIN, 16777217, -1, 0, 7};
+    static const int32_t wanted[] = {INT32_MAX, INT32_MIN, 16777217, -1, 0, 7}, zeros[FEATURES];
     static const char *const bad[] = {"2147483648", "-2147483649", "9999999999", "1.5", "",
                                       "x",          "1e10",        "nan",        "NA"};
     (void)state;
@@ -211,6 +211,7 @@ static void test_integers_of_32_bits(void **state)
     check_integers("7,12,2147483647,-2147483648,16777217,-1,0,7\n", wanted);
     check_integers("7,12,2147483647.0,-2147483648,16777217,-1,-0,007\r\n", wanted);
     check_integers("7,12,\"2147483647\",-2147483648,1.6777217e7,-1,0,7\n", wanted);
+    check_integers("7,12,000,0,0,0,0,0\n", zeros); /* fields end within the ten digits of one */
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char record[RECORD_BYTES];
         snprintf(record, sizeof(record), "7,12,1,%s,3,4,5,6\n", bad[i]);

@@ -897,7 +897,8 @@ static void test_entries_that_can_follow(void **unused)
     (void)unused;
     const struct entry entries[] = {
         {.type = ENTRY_DRAW, .first = 50, .positions = 1, .units = 1, .worker = -1},
-        {.type = ENTRY_DRAW, .first = 60, .worker = -1}, /* the tail skips some */
+        {.type = ENTRY_DRAW, .first = 60, .worker = -1},         /* the tail skips some */
+        {.type = ENTRY_DRAW, .first = 60, .seq = 4, .asked = 9}, /* which is no batch of its seq */
         {.type = ENTRY_DRAW, .first = 50, .positions = 9, .units = 9, .seq = 5, .asked = 9},
         {.type = ENTRY_DRAW, .first = FAR - 1, .positions = FAR - 1, .units = 1, .worker = -1},
         {.type = ENTRY_REDRAW, .first = 0, .worker = -1},

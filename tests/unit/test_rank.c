@@ -69,6 +69,16 @@ static void test_it_says_what_it_has_when_it_joins_anew(void **state)
     assert_true(aborts > 0);
 }
 
+/* For as long as it waits for others itself. */
+static void test_server_0_has_all_the_time(void **state)
+{
+    (void)state;
+    is_late = true;
+    assert_ok(rank_join(rank));
+    assert_is_in(1);
+    assert_int_equal(connections, 1);
+}
+
 static void test_gpus_have_a_minute_to_connect(void **state)
 {
     (void)state;
@@ -250,6 +260,7 @@ static void test_nonsense_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
     TEST(test_a_worker_joins),
     TEST(test_it_says_what_it_has_when_it_joins_anew),
+    TEST(test_server_0_has_all_the_time),
     TEST(test_gpus_have_a_minute_to_connect),
     TEST(test_gpus_that_do_not_connect_are_given_up),
     TEST(test_a_group_that_ends_before_it_connects),
