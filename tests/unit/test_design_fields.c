@@ -9,6 +9,8 @@
 #include <math.h>
 
 #include "common/json.h"
+#include "loader/store/store_writer.h"
+#include "loader/store_open.h"
 #include "sampler/build/frame_build.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/design/label_deviations.h"
@@ -168,6 +170,56 @@ static void test_deviations_of_a_column(void **state)
     unit_folder_remove(folder);
 }
 
+/* A row file has its features in one piece, of which the column is one: the figures are those of
+ * the CSV file, which is read by columns, for each element. */
+static void check_in_a_piece(const char *folder, enum element element)
+{
+    char path[300], uri[512], rows[512];
+    struct uri place = {.path = rows + strlen("rows:")};
+    struct store *store;
+    struct store_writer *writer;
+    struct frame *frame;
+    double *read, *found;
+    snprintf(path, sizeof(path), "%s/%d.csv", folder, (int)element);
+    snprintf(rows, sizeof(rows), "rows:%s/%d.rows", folder, (int)element);
+    snprintf(uri, sizeof(uri), "csv:%s?id=id&label=label%s", path,
+             element == ELEMENT_I32 ? "&element=i32" : "");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("id,label,flat,steep\n", file);
+    for (int row = 0; row < 200; row++)
+        fprintf(file, "%d,%d,7,%d%s\n", row, row % 3, row * row % 200,
+                element == ELEMENT_F32 ? ".5" : "");
+    assert_int_equal(fclose(file), 0);
+    assert_ok(store_open(uri, false, &store));
+    assert_int_equal(store_info(store)->element, element);
+    assert_ok(store_writer_open(&store_writer_rows_ops, &place, NULL, false, &writer));
+    assert_ok(store_writer_begin(writer, store_info(store)));
+    assert_ok(store_scan(store, SCAN_FEATURES, store_writer_add, writer));
+    assert_ok(store_writer_commit(writer));
+    store_writer_close(writer);
+    store_close(store);
+    assert_ok(frame_build(uri, &frame));
+    assert_ok(label_deviations(frame, uri, "steep", &read));
+    assert_ok(label_deviations(frame, rows, "steep", &found));
+    assert_true(read[0] > 1);
+    assert_memory_equal(found, read, 3 * sizeof(*read));
+    free(read);
+    free(found);
+    frame_free(frame);
+}
+
+static void test_deviations_of_a_column_in_a_piece(void **state)
+{
+    char folder[256];
+    (void)state;
+    unit_folder_make(folder);
+    check_in_a_piece(folder, ELEMENT_U8);
+    check_in_a_piece(folder, ELEMENT_F32);
+    check_in_a_piece(folder, ELEMENT_I32);
+    unit_folder_remove(folder);
+}
+
 static void test_a_column_becomes_its_deviations(void **state)
 {
     (void)state;
@@ -219,6 +271,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_one_text_for_one_thing),
     cmocka_unit_test(test_all_else_is_named),
     cmocka_unit_test(test_deviations_of_a_column),
+    cmocka_unit_test(test_deviations_of_a_column_in_a_piece),
     cmocka_unit_test(test_a_column_becomes_its_deviations),
     cmocka_unit_test(test_the_list_is_complete),
 };
