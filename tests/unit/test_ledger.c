@@ -800,6 +800,8 @@ static void test_who_did_what_is_not_passed_on_with_a_number(void **unused)
     assert_non_null(done);
     assert_string_equal(worker_table_get(&copy.workers, done->worker)->name, "new");
     assert_int_equal(done->attempt, 1);
+    at = LEASE_HISTORY_NEWEST;
+    assert_null(lease_history_find(&copy.history, 20, SIZE_MAX, &at)); /* right behind it */
     ledger_release(&copy);
     ledger_release(&ledger);
 }
