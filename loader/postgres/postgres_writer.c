@@ -172,7 +172,7 @@ static enum error postgres_writer_open(struct uri *uri, const char *table, bool 
     }
     writer->writer.place = writer->shown;
     writer->writer.replaces = writer->there;
-    writer->writer.server = writer->identity;
+    writer->writer.database = writer->identity;
     *ret_writer = &writer->writer;
     return OK;
 }

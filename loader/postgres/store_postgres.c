@@ -68,7 +68,7 @@ static enum error describe(struct postgres_store *store, const struct column_cho
     info->label_text_count = store->labels.count;
     info->first_bad_row = store->first_bad_row;
     info->table = store->table.name;
-    info->server = store->table.identity;
+    info->database = store->table.identity;
     if (has_imported_columns(&store->table, choice) && store->table.facts.digest[0])
         info->digest = store->table.facts.digest;
     info->digest_may_be_old = true;

@@ -365,6 +365,7 @@ static void describe(struct sqlite_store *store, const struct request *request)
     info->label_text_count = store->labels.count;
     info->first_bad_row = store->first_bad_row;
     info->table = store->table.name;
+    info->database = store->path;
     info->digest =
         has_imported_columns(store) && store->facts.digest[0] ? store->facts.digest : NULL;
     info->digest_may_be_old = !store->facts.fresh;

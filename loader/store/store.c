@@ -47,6 +47,13 @@ const struct store_info *store_info(const struct store *store)
     return &store->info;
 }
 
+const struct store *store_part(const struct store *store, size_t number)
+{
+    if (store->ops->part)
+        return store->ops->part(store, number);
+    return number == 0 ? store : NULL;
+}
+
 const char *store_label_hint(const struct store_info *info, char out[STORE_HINT_BYTES])
 {
     char names[NAME_LIST_BYTES];

@@ -67,7 +67,8 @@ struct store_info {
     size_t label_text_count;
     int64_t bad_rows;          /* rows that fetch() would call ROW_BAD, as far as open() met them */
     const char *table;         /* that the rows are of; NULL: of none, or of several stores */
-    const char *server;        /* which database of all that is; NULL: of no server, or not known */
+    const char *database;      /* where it is: a file's path, or what tells a server's database from
+                                * all others; NULL: there is no table, or that is not known */
     const char *digest;        /* of all rows, as import noted it (content_digest.h); NULL: none */
     bool digest_may_be_old;    /* they may have been written to since */
     const char *first_bad_row; /* file, line and column of the first of them; NULL: none */
@@ -171,6 +172,8 @@ struct store_ops {
     /* Are lengths at hand, so that measure() reads nothing now? fetch() then writes nothing behind
      * the features of a row, and nothing of a bad one. NULL: never. */
     bool (*knows_lengths)(const struct reader *reader);
+    /* As store_part(). NULL: it is one store. */
+    const struct store *(*part)(const struct store *store, size_t number);
 };
 
 /* Every implementation's struct begins with these. */
@@ -195,6 +198,10 @@ void store_keep(struct store *store);
 
 /* What the store is; borrowed until store_close(). */
 const struct store_info *store_info(const struct store *store);
+
+/* Of several stores as one, the store of this number, borrowed; NULL: there are no more. One store
+ * is number 0 of itself. */
+const struct store *store_part(const struct store *store, size_t number);
 
 /* Advice for a store without labels, which may be an oversight: `?label=NAME in the URI says which
  * column holds them: "a", "b", "c"`; "" where there is none to give. Returns `out`. */

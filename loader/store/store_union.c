@@ -22,6 +22,12 @@ static enum error union_locate(struct store *base, int64_t row, char out[STORE_P
     return OK;
 }
 
+static const struct store *union_part(const struct store *base, size_t number)
+{
+    const struct union_store *store = (const struct union_store *)base;
+    return number < store->count ? store->parts[number].store : NULL;
+}
+
 static void union_close(struct store *base)
 {
     struct union_store *store = (struct union_store *)base;
@@ -158,7 +164,7 @@ static void describe(struct union_store *store)
     struct store_info *info = &store->store.info;
     bool all_known = true;
     *info = store->parts[0].store->info;
-    info->uri = info->table = info->server = info->digest = NULL;
+    info->uri = info->table = info->database = info->digest = NULL;
     info->rows = 0;
     info->bytes = 0;
     info->bad_rows = 0;
@@ -309,6 +315,7 @@ static const struct store_ops store_union_ops = {
     .fetch = union_fetch,
     .locate = union_locate,
     .measure = union_measure,
+    .part = union_part,
 };
 
 enum error store_union_new(struct store *const parts[], size_t count, bool keys_only,

@@ -47,7 +47,7 @@ struct store_writer {
     const char *table;             /* the kind's; NULL: it has none */
     const char *replaces;          /* the kind's: the table that was there when it was opened, as
                                     * info.table names it; NULL: none, or it did not look */
-    const char *server;            /* the kind's: as info.server; NULL: none, or not known */
+    const char *database;          /* the kind's: as info.database of a server's; else NULL */
     const struct store_info *info; /* what comes; borrowed */
     const uint8_t *key;            /* row files: of a row cache; borrowed; NULL: it is none */
     int64_t rows;                  /* so far */

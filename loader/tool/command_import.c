@@ -63,7 +63,7 @@ static enum error import_into(struct import_destination *destination, const char
     if (!error)
         error = store_open_apart(source, &(struct store_open_options){.keys_only = false}, &store);
     if (!error)
-        error = import_destination_check_source(destination, source, store_info(store));
+        error = import_destination_check_source(destination, source, store);
     if (!error && store_info(store)->first_bad_row)
         error = error_set(ERROR_INPUT, "%s", store_info(store)->first_bad_row);
     if (!error) {

@@ -127,39 +127,67 @@ static enum error find_file(const struct import_destination *destination, const 
 static bool is_same_server(const struct import_destination *destination,
                            const struct store_info *info)
 {
-    const char *server = destination->writer->server;
+    const char *server = destination->writer->database;
     size_t length = strlen(destination->writer->place);
-    if (server && info->server && strcmp(server, info->server) == 0)
+    if (server && info->database && strcmp(server, info->database) == 0)
         return true;
     return strncmp(info->uri, destination->writer->place, length) == 0 && info->uri[length] == ',';
 }
 
-/* Another table of the same file or server is nobody's loss. */
-static bool is_same_table(const struct import_destination *destination,
-                          const struct store_info *info)
+static bool is_same_database(const struct import_destination *destination,
+                             const struct store_info *info)
+{
+    if (!info->table)
+        return false;
+    if (destination->ops->is_server)
+        return is_same_server(destination, info);
+    return info->database && is_same_file(info->database, destination->uri.path);
+}
+
+/* The database is the same. A file that has no tables then is replaced as a whole. */
+static bool is_replaced(const struct import_destination *destination, const struct store_info *info)
 {
     const char *replaces = destination->writer->replaces;
     if (destination->ops->is_server)
-        return replaces && info->table && strcmp(replaces, info->table) == 0;
-    return !replaces || !info->table || strcasecmp(replaces, info->table) == 0;
+        return replaces && strcmp(replaces, info->table) == 0;
+    return !replaces || strcasecmp(replaces, info->table) == 0;
 }
 
-enum error import_destination_check_source(const struct import_destination *destination,
-                                           const char *source, const struct store_info *info)
+static enum error refuse_source(const char *place, const char *table)
 {
-    char file[PATH_MAX] = "";
-    enum error error = OK;
-    if (!is_same_table(destination, info))
-        return OK;
-    if (!destination->ops->is_server)
-        error = find_file(destination, source, file, sizeof(file));
-    if (error || (destination->ops->is_server ? !is_same_server(destination, info) : !file[0]))
-        return error;
     return error_set(ERROR_CONFLICT,
                      "%s%s%s is what is imported from: its rows would take its place, and what "
                      "import does not keep would be gone; import into another one, and rename that",
-                     file[0] ? file : destination->writer->place, info->table ? ", table " : "",
-                     info->table ? info->table : "");
+                     place, table ? ", table " : "", table ? table : "");
+}
+
+/* Another table of the same file or server is nobody's loss. */
+static enum error check_tables(const struct import_destination *destination,
+                               const struct store *source, bool *ret_beside)
+{
+    const char *place =
+        destination->ops->is_server ? destination->writer->place : destination->uri.path;
+    const struct store *part;
+    for (size_t i = 0; (part = store_part(source, i)); i++) {
+        const struct store_info *info = store_info(part);
+        if (!is_same_database(destination, info))
+            continue;
+        *ret_beside = true;
+        if (is_replaced(destination, info))
+            return refuse_source(place, info->table);
+    }
+    return OK;
+}
+
+enum error import_destination_check_source(const struct import_destination *destination,
+                                           const char *uri, const struct store *source)
+{
+    char file[PATH_MAX] = "";
+    bool beside = false;
+    enum error error = check_tables(destination, source, &beside);
+    if (!error && !beside && !destination->ops->is_server)
+        error = find_file(destination, uri, file, sizeof(file));
+    return error || !file[0] ? error : refuse_source(file, NULL);
 }
 
 /* ---- the end ------------------------------------------------------------ */

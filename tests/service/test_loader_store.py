@@ -436,8 +436,10 @@ def test_import_spares_what_it_reads(tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "own.db")) as database, database:
         database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, label TEXT, a REAL, note TEXT)")
         database.execute("INSERT INTO t VALUES (1, 'x', 2.5, 'dear')")
+        database.execute("CREATE TABLE more AS SELECT 2 AS id, label, a, note FROM t")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     own = f"sqlite:{tmp_path}/own.db?table=t&features=a"
+    both = own + "&id=id\n" + own.replace("table=t", "table=more&id=id")
     for source, destination, says in (
             (csv, f"rows:{csv}", "part-1.csv is what is imported from"),
             (csv, f"rows:{tmp_path}/link.csv", "part-1.csv is what is imported from"),
@@ -445,7 +447,10 @@ def test_import_spares_what_it_reads(tmp_path):
             (f"{csv}\n{tmp_path}/part-2.csv", f"rows:{tmp_path}/part-2.csv", "part-2.csv is what is imported from"),
             (tmp_path / "made.rows", tmp_path / "made.rows", "made.rows is what is imported from"),
             (own, f"rows:{tmp_path}/own.db", "own.db, table t is what is imported from"),
-            (own, f"sqlite:{tmp_path}/own.db?table=T", "own.db, table t is what is imported from")):
+            (own, f"sqlite:{tmp_path}/own.db?table=T", "own.db, table t is what is imported from"),
+            (both, f"sqlite:{tmp_path}/own.db?table=t", "own.db, table t is what is imported from"),
+            (both, f"sqlite:{tmp_path}/own.db?table=more", "own.db, table more is what is imported from"),
+            (both, f"rows:{tmp_path}/own.db", "own.db, table t is what is imported from")):
         run_fails("loader", "import", source, destination, "--force", says=says)
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     run_fails("loader", "import", tmp_path / "made.rows", tmp_path / "made.rows", says="made.rows is what is imported from")
@@ -453,6 +458,8 @@ def test_import_spares_what_it_reads(tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "own.db")) as database:
         assert database.execute("SELECT note FROM t").fetchall() == [("dear",)]
     assert info(f"sqlite:{tmp_path}/own.db?table=copy")["rows"] == 1
+    run("loader", "import", both, f"sqlite:{tmp_path}/own.db?table=copy")
+    assert info(f"sqlite:{tmp_path}/own.db?table=copy")["rows"] == 2
 
 
 def test_verify_tells_that_rows_were_changed(tmp_path):

@@ -90,12 +90,19 @@ def test_what_is_there_stays(server, source):
 
 def test_a_table_is_not_imported_over_itself(server, source):
     """Nor with --force, nor where another schema's name is left out or the server's is spelled differently."""
-    server.sql("DROP TABLE IF EXISTS samples, copy", "CREATE TABLE samples AS SELECT g AS id, g % 2 AS label, 0.5 AS x, 'dear' AS note FROM generate_series(1, 9) g")
+    server.sql("DROP TABLE IF EXISTS samples, copy, more", "CREATE TABLE samples AS SELECT g AS id, g % 2 AS label, 0.5 AS x, 'dear' AS note FROM generate_series(1, 9) g")
     own = server.uri("samples", "&features=x")
     for name in ("samples", "public.samples"):
         run_fails("loader", "import", own, server.uri(name), "--force", says='table public.samples is what is imported from')
         run_fails("loader", "import", own, server.uri(name).replace("127.0.0.1", "localhost"), "--force", says='table public.samples is what is imported from')
+    server.sql("CREATE TABLE more AS SELECT id + 9 AS id, label, x, note FROM samples")
+    both = own + "\n" + server.uri("more", "&features=x")
+    for name in ("samples", "more"):
+        run_fails("loader", "import", both, server.uri(name), "--force", says=f"table public.{name} is what is imported from")
     run("loader", "import", own, server.uri("copy"))
+    run("loader", "import", both, server.uri("copy"), "--force")
+    assert info(server.uri("copy"))["rows"] == 18
+    run("loader", "import", own, server.uri("copy"), "--force")
     assert server.sql("COPY (SELECT DISTINCT note FROM samples) TO STDOUT") == "dear\n" and info(server.uri("copy"))["rows"] == 9
 
 
