@@ -318,6 +318,7 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
         .scale = options->scale != 0 ? options->scale : 1.0f / 255,
         .patience_ms = options->patience_ms != 0 ? options->patience_ms : PATIENCE_MS_DEFAULT,
         .trust_labels = options->trust_labels != 0,
+        .wants_integers = true,
         .resident_bytes = choose_resident(options->resident_bytes),
         .labels = (enum label_element)options->labels,
         .classes = options->classes,

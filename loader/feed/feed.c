@@ -163,7 +163,8 @@ static enum error start_stages(struct feed *feed)
                                       .labels = feed->labels,
                                       .resident = feed->resident,
                                       .attributes = feed->attributes,
-                                      .weights = options->weights};
+                                      .weights = options->weights,
+                                      .wants_integers = options->wants_integers};
     struct puller_options puller = {.url = feed->url,
                                     .credentials = &feed->credentials,
                                     .stream = feed->stream,

@@ -104,6 +104,7 @@ struct feed_options {
      * (pull_bucket.h). Batch K is then any of its window, `first` that of the window. 0: none. */
     size_t bucket_window;
     bool trust_labels; /* the store's labels are not compared with the sampler's (label_check.h) */
+    bool wants_integers; /* a warning says where floats seem to be integers that were rounded */
 };
 
 struct feed_batch {

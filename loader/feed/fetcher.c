@@ -12,6 +12,9 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/thread.h"
+#include "loader/store/feature_range.h"
+
+#define JUDGED_ROWS 100
 
 struct fetcher {
     struct fetchers *all;
@@ -19,6 +22,7 @@ struct fetcher {
     enum row_status *status;      /* [B] */
     uint32_t *numbers;            /* [B]: the labels that the sampler says */
     struct resident_rows missing; /* where rows stay on the device */
+    struct feature_range range;   /* of the first rows that it fetched */
     pthread_t thread;
     bool started;
 };
@@ -31,7 +35,7 @@ struct fetchers {
     const struct store_info *info; /* of the store */
     struct fetcher *threads;       /* [options.threads] */
     _Atomic int64_t busy_ns;
-    atomic_bool bad_row_warned, cancelled;
+    atomic_bool bad_row_warned, rounded_warned, cancelled;
 };
 
 /* ---- bad rows ----------------------------------------------------------- */
@@ -108,6 +112,28 @@ static enum error handle_bad_rows(struct fetcher *fetcher, struct slot *slot)
     return OK;
 }
 
+/* ---- numbers that floats round ------------------------------------------ */
+
+static void judge_values(struct fetcher *fetcher)
+{
+    if (feature_range_is_rounded(&fetcher->range) &&
+        !atomic_exchange(&fetcher->all->rounded_warned, true))
+        log_warning("%s: features are " FEATURE_RANGE_ROUNDED, fetcher->all->info->uri);
+}
+
+/* Judges by as many rows as are no accident. */
+static void look_at_values(struct fetcher *fetcher, const struct slot *slot)
+{
+    struct feature_range *range = &fetcher->range;
+    size_t rows = slot->places ? slot->new_rows + slot->own_rows : slot->rows;
+    if (!fetcher->all->options.wants_integers || fetcher->all->info->element != ELEMENT_F32 ||
+        range->rows >= JUDGED_ROWS)
+        return;
+    feature_range_add_floats(range, slot->host, rows * slot->width, rows);
+    if (range->rows >= JUDGED_ROWS)
+        judge_values(fetcher);
+}
+
 /* ---- one batch ---------------------------------------------------------- */
 
 /* Rows that are not on the device yet. */
@@ -171,6 +197,8 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
         take_attributes(fetcher, slot);
         error = handle_bad_rows(fetcher, slot);
     }
+    if (!error)
+        look_at_values(fetcher, slot);
     atomic_fetch_add_explicit(&all->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
     return error;
 }
@@ -205,6 +233,8 @@ static void *run(void *context)
         }
         ring_filled(all->ring, slot, pull.sequence);
     }
+    if (fetcher->range.rows < JUDGED_ROWS)
+        judge_values(fetcher);
     return NULL; /* its last slot stays FILLING: nothing is delivered any more */
 }
 

@@ -35,6 +35,7 @@ struct fetcher_options {
     struct resident_set *resident;           /* borrowed; NULL: no rows stay on the device */
     const struct row_attributes *attributes; /* borrowed; NULL: none are wanted */
     enum weight_element weights;             /* of them */
+    bool wants_integers;                     /* as in feed.h */
 };
 
 struct fetchers;

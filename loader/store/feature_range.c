@@ -15,14 +15,17 @@ static void add_bytes(struct feature_range *range, const uint8_t *bytes, size_t 
     range->largest = largest;
 }
 
-static void add_floats(struct feature_range *range, const uint8_t *bytes, size_t count)
+void feature_range_add_floats(struct feature_range *range, const void *features, size_t count,
+                              size_t rows)
 {
-    for (size_t at = 0; at < count; at += sizeof(float)) {
+    const uint8_t *bytes = features;
+    for (size_t i = 0; i < count; i++) {
         float value;
-        memcpy(&value, bytes + at, sizeof(value));
+        memcpy(&value, bytes + i * sizeof(value), sizeof(value));
         range->has_fractions |= value != truncf(value);
         range->largest_float = fmaxf(range->largest_float, fabsf(value));
     }
+    range->rows += (int64_t)rows;
 }
 
 void feature_range_add(struct feature_range *range, const struct store_info *info,
@@ -31,10 +34,11 @@ void feature_range_add(struct feature_range *range, const struct store_info *inf
     size_t count = 0;
     for (size_t i = 0; i < block->rows; i++)
         count += store_block_row_bytes(block, i, info);
-    if (info->element == ELEMENT_U8)
-        add_bytes(range, block->features, count);
-    else
-        add_floats(range, block->features, count);
+    if (info->element != ELEMENT_U8) {
+        feature_range_add_floats(range, block->features, count / sizeof(float), block->rows);
+        return;
+    }
+    add_bytes(range, block->features, count);
     range->rows += (int64_t)block->rows;
 }
 

@@ -30,6 +30,9 @@ struct feature_range {
 /* A block of rows of u8 or f32 features. */
 void feature_range_add(struct feature_range *range, const struct store_info *info,
                        const struct store_block *block);
+/* As many rows of f32 features, `count` in all. */
+void feature_range_add_floats(struct feature_range *range, const void *features, size_t count,
+                              size_t rows);
 
 /* Of the first FEATURE_RANGE_ROWS rows. Reads no more of the store than that takes. */
 enum error feature_range_find(struct store *store, struct feature_range *ret_range) MUST_CHECK;

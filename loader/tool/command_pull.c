@@ -96,6 +96,7 @@ static enum error pull_rows(const struct pull_options *pull, struct store *store
                                    .weights = pull->weights ? WEIGHTS_F64 : WEIGHTS_NONE,
                                    .groups = pull->groups,
                                    .bucket_window = (size_t)pull->bucket_window,
+                                   .wants_integers = true,
                                    .patience_ms = (int64_t)(pull->patience_seconds * 1000)};
     struct row_extras extras = {.weights = pull->weights, .groups = pull->groups};
     struct row_writer *writer = NULL;

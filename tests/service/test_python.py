@@ -277,6 +277,20 @@ else:
 """, *tokens)
 
 
+def test_integers_that_floats_round_are_told(package, sampler, tmp_path):  # noqa: F811
+    """Once, on standard error; not of what is integers, or fractions."""
+    (tmp_path / "t.csv").write_text("label,a,b\n" + "".join(f"{i % 2},{2**24 + i},{i / 2}\n" for i in range(300)))
+    store = f"csv:{tmp_path}/t.csv"
+    program = start(package, BEGIN + """
+for query in ("features=a", "features=a&element=i32", "features=a,b"):
+    with tombola.Loader(url, f"{store}?{query}", pull="index") as loader:
+        print(sum(len(ids) for ids, labels, x in loader))
+""", sampler("--store", store).url, store)
+    out, err = program.communicate(timeout=PATIENCE_S)
+    assert program.returncode == 0 and out.split() == ["300"] * 3, err
+    assert err.count("whole numbers of 2^24 and more, which 32-bit floats round; element=i32") == 1 == err.count("features=a:"), err
+
+
 def test_weights_and_groups_come_with_a_batch(package, sampler, tmp_path):  # noqa: F811
     """Where they are asked for; else a batch is ids, labels, x."""
     (tmp_path / "t.csv").write_text("w,label,g,x\n" + "".join(f"{i}.25,{i % 2},{'ba'[i % 2]},{i}\n" for i in range(20)))

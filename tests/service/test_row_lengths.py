@@ -119,11 +119,15 @@ def test_what_is_no_integer_is_named(tmp_path, value):
 @pytest.mark.parametrize("values, query, tells", [
     ("300,16777217", "", True), ("-16777217,2147483648", "", True), ("16777215,300", "", False), ("16777217,0.5", "", False),
     ("16777217,3e9", "", False), ("300,16777217", "?element=i32", False), ("1,2", "", False)])
-def test_integers_that_floats_round_are_told(tmp_path, values, query, tells):
+def test_integers_that_floats_round_are_told(sampler, tmp_path, values, query, tells):
     (tmp_path / "x.csv").write_text(f"label,a,b\nx,{values}\n")
+    url = sampler("--store", f"csv:{tmp_path}/x.csv", "--epochs", 0).url
     said = [run("loader", "info", f"csv:{tmp_path}/x.csv{query}").stdout, run("loader", "info", "--verify", f"csv:{tmp_path}/x.csv{query}").stdout,
-            run("loader", "import", f"csv:{tmp_path}/x.csv{query}", tmp_path / "x.rows").stderr]
-    assert ["whole numbers of 2^24 and more, which 32-bit floats round; element=i32" in text for text in said] == [tells] * 3, said
+            run("loader", "import", f"csv:{tmp_path}/x.csv{query}", tmp_path / "x.rows").stderr,
+            *(run("loader", "pull", "--sampler", url, "--store", f"csv:{tmp_path}/x.csv{query}", "--size", 1, "--batches", batches,
+                  "--fetchers", fetchers).stderr for batches, fetchers in ((1, 1), (500, 1), (500, 3)))]
+    text = "whole numbers of 2^24 and more, which 32-bit floats round; element=i32"
+    assert [text in one for one in said] == [tells] * 6 and [one.count(text) for one in said[3:]] == [tells] * 3, said
 
 
 def test_what_pull_writes_is_read_again(stores, tokens, sampler, tmp_path):
