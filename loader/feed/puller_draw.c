@@ -6,6 +6,8 @@
  * earlier ones. The threads wait for those, then the smallest position goes first. Batches that
  * were lent before come from anywhere: one thread pushes at a time.
  */
+#include <stdio.h>
+
 #include "common/clock.h"
 #include "common/stop.h"
 #include "loader/feed/pull_push.h"
@@ -127,11 +129,21 @@ static void end_request(struct pull_connection *connection, size_t missing, int6
     pthread_mutex_unlock(&puller->lock);
 }
 
+/* Whom the caller then waits for: another feed of its own thread, perhaps. */
+static void say_what_is_lent(const struct puller *puller)
+{
+    char reason[512];
+    snprintf(reason, sizeof(reason), "%s; this is worker %s", error_message(),
+             lease_keeper_worker(puller->options.leases));
+    ring_say(puller->ring, reason);
+}
+
 /* What is lent to us comes to an end when its batches are given back; nobody waits for the turn of
  * a connection that waits for that. */
 static enum error await_what_is_lent(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
+    say_what_is_lent(puller);
     end_request(connection, 0, 0);
     lease_keeper_await_acks(puller->options.leases, LENT_MS);
     pthread_mutex_lock(&puller->lock);
@@ -182,6 +194,7 @@ static enum error lease(struct pull_connection *connection, size_t most,
     }
     if (error)
         return error;
+    ring_say(connection->puller->ring, NULL);
     connection->seq += (int64_t)*ret_count;
     return keep(connection->puller, ret_batches, *ret_count);
 }

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/array.h"
@@ -23,6 +24,8 @@
 #define TICK_MS 100
 #define LONG_WAIT_MS 5000 /* until the caller is told what it waits for */
 #define AGAIN_MS 10000
+#define SLICES_MS 1000 /* waits that are no further apart are one */
+#define REASON_BYTES 400
 
 struct ring {
     struct device *device;
@@ -42,6 +45,9 @@ struct ring {
     int64_t wanted_copied;  /* what the caller waits for; -1: it does not */
     _Atomic int64_t pulled; /* numbers below it were pulled */
     bool stopped, interrupted;
+    int64_t awaited;                     /* what the caller waited for last, perhaps in slices, */
+    int64_t since_ns, until_ns, warn_ns; /* since, and until; when the log is to say so */
+    char reason[REASON_BYTES];           /* why the sampler has no batch; "": not known */
     int64_t end; /* the first number that does not come; INT64_MAX: not known yet */
     struct error_report end_report;
 };
@@ -271,8 +277,20 @@ static void warn_of_long_wait(const struct ring *ring, int64_t sequence, int64_t
             slot->sequence == sequence)
             state = slot->state;
     }
-    log_warning("waited %.0f s for batch %" PRId64 " so far; it is not yet %s",
-                (double)waited_ns * 1e-9, sequence, state_stages[state]);
+    log_warning("waited %.0f s for batch %" PRId64 " so far; it is not yet %s%s",
+                (double)waited_ns * 1e-9, sequence, state_stages[state],
+                state == SLOT_FREE ? ring->reason : "");
+}
+
+/* Callers that must hear signals, or have other work, wait in slices. */
+static void begin_wait(struct ring *ring, int64_t sequence)
+{
+    int64_t now_ns = clock_now_ns();
+    if (ring->awaited == sequence && now_ns - ring->until_ns < SLICES_MS * 1000000LL)
+        return;
+    ring->awaited = sequence;
+    ring->since_ns = now_ns;
+    ring->warn_ns = clock_deadline_ns(LONG_WAIT_MS);
 }
 
 /* The caller runs dry: whatever is free is worth filling now. */
@@ -314,20 +332,20 @@ static struct slot *find_for_caller(struct ring *ring, int64_t sequence)
 static enum error wait_for_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
                                   struct slot **ret_slot)
 {
-    int64_t started_ns = clock_now_ns();
-    int64_t warn_ns = clock_deadline_ns(LONG_WAIT_MS);
     enum error error;
+    begin_wait(ring, sequence);
     hurry(ring);
     while (!(error = check_for(ring, sequence)) && !(*ret_slot = find_for_caller(ring, sequence)) &&
            !(error = check_caller(ring, deadline_ns))) {
         ring->wanted_copied = sequence;
         wait_until(ring, &ring->copied, deadline_ns);
         ring->wanted_copied = -1;
-        if (clock_left_ms(warn_ns) == 0) {
-            warn_of_long_wait(ring, sequence, clock_now_ns() - started_ns);
-            warn_ns = clock_deadline_ns(AGAIN_MS);
+        if (clock_left_ms(ring->warn_ns) == 0) {
+            warn_of_long_wait(ring, sequence, clock_now_ns() - ring->since_ns);
+            ring->warn_ns = clock_deadline_ns(AGAIN_MS);
         }
     }
+    ring->until_ns = clock_now_ns();
     return error;
 }
 
@@ -362,6 +380,13 @@ enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadlin
     if (wakes_copier)
         pthread_cond_signal(&ring->filled);
     return error;
+}
+
+void ring_say(struct ring *ring, const char *reason)
+{
+    pthread_mutex_lock(&ring->lock);
+    snprintf(ring->reason, sizeof(ring->reason), "%s%s", reason ? ": " : "", reason ? reason : "");
+    pthread_mutex_unlock(&ring->lock);
 }
 
 void ring_interrupt(struct ring *ring)

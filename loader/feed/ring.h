@@ -131,6 +131,8 @@ void ring_put(struct ring *ring, struct slot *slot);
 
 /* Numbers below `count` were pulled from the sampler; for the log line of a long wait. */
 void ring_pulled(struct ring *ring, int64_t count);
+/* For the same: why the sampler has no batch; copied; NULL: it has some. */
+void ring_say(struct ring *ring, const char *reason);
 /* Numbers from `sequence` on will not come, because of `report`. Of several ends the one with the
  * smallest number holds. */
 void ring_end(struct ring *ring, int64_t sequence, const struct error_report *report);

@@ -473,6 +473,14 @@ static bool refuses_several(const struct sampler_client *client)
     return strstr(reason, "batches") != NULL;
 }
 
+static enum error refuse_lent(const struct sampler_client *client)
+{
+    char reason[REASON_BYTES];
+    http_response_problem(&client->response, reason, sizeof(reason));
+    return error_set(ERROR_UNAVAILABLE, "stream %s: %s", client->stream,
+                     reason[0] ? reason : "nothing is left but what is lent");
+}
+
 enum error sampler_client_lease(struct sampler_client *client, size_t size, size_t most,
                                 const char *worker, int64_t seq, struct sampler_batch ret_batches[],
                                 size_t *ret_count)
@@ -493,8 +501,7 @@ enum error sampler_client_lease(struct sampler_client *client, size_t size, size
         return sampler_client_lease(client, size, 1, worker, seq, ret_batches, ret_count);
     }
     if (error && is_all_lent(&client->response))
-        return error_set(ERROR_UNAVAILABLE, "nothing is left of the stream %s but what is lent",
-                         client->stream);
+        return refuse_lent(client);
     if (!error && !several)
         *ret_count = 1;
     return error;

@@ -275,11 +275,13 @@ static enum error plan_new(const struct ledger *ledger, const struct batching *b
         plan->kind = PLAN_END;
         return OK;
     }
-    uint32_t earliest = lease_set_earliest(&ledger->leases);
-    int64_t left_ms = lease_set_get(&ledger->leases, earliest)->deadline_ms - now_ms;
+    const struct lease *first = lease_set_get(&ledger->leases, lease_set_earliest(&ledger->leases));
+    int64_t left_ms = first->deadline_ms - now_ms;
     error_set(ERROR_TIMEOUT,
-              "nothing is left but %zu leased %s; the first lease expires in %" PRId64 " ms",
-              leased, leased == 1 ? "batch" : "batches", left_ms > 1 ? left_ms : 1);
+              "nothing is left but %zu leased %s; the first lease, of worker %s, expires in "
+              "%" PRId64 " ms",
+              leased, leased == 1 ? "batch" : "batches",
+              worker_table_get(&ledger->workers, first->worker)->name, left_ms > 1 ? left_ms : 1);
     return error_set_kind(ERROR_TIMEOUT, PROBLEM_ALL_LENT);
 }
 

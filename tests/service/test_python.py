@@ -680,6 +680,28 @@ next(iter(loader))
         program.kill()
 
 
+def test_two_loaders_of_one_stream_say_whom_they_wait_for(package, sampler, demo_database):  # noqa: F811
+    """One thread has batches of one loader and waits for those of another, in slices that Ctrl-C ends."""
+    program = start(package, BEGIN + """
+one, two = (tombola.Loader(url, store, batch_size=100) for _ in range(2))
+held = iter(one)
+next(held)
+for batch in two:
+    pass
+""", sampler("--store", demo_database, "--epochs", 1).url, demo_database)
+    try:
+        said = next(line for line in program.stderr if "waited" in line)
+        found = re.search(r"stream default: nothing is left but \d+ leased batch(?:es)?; the first lease, of worker (\S+), expires in \d+ ms; "
+                          r"this is worker (\S+)", said)
+        assert found and found[1] != found[2] and all(f"-{program.pid}-" in name for name in found.groups()), said
+        program.send_signal(signal.SIGINT)
+        _, err = program.communicate(timeout=PATIENCE_S)
+        assert "KeyboardInterrupt" in err, err
+    finally:
+        program.kill()
+        program.communicate()
+
+
 def test_a_wait_lets_others_work(program):
     """The GIL is free; interrupt() ends it, and the loop after it goes on."""
     program("""

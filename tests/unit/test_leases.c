@@ -464,7 +464,7 @@ static void test_draws_that_are_refused(void **state)
     (void)state;
     for (size_t most = 1; most <= 3; most += 2) {
         assert_fails(draw(503, "", lent, strlen(lent), most, batches, &count), ERROR_UNAVAILABLE,
-                     "nothing is left of the stream default but what is lent");
+                     "stream default: nothing is left but what is lent");
         assert_fails(draw(503, "Retry-After: 0\r\n", "", 0, most, batches, &count), ERROR_TIMEOUT,
                      "503");
         assert_fails(draw(400, "", denied, strlen(denied), most, batches, &count), ERROR_USAGE,
