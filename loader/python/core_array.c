@@ -2,9 +2,12 @@
 /* Array: numbers of a batch, by the buffer protocol. */
 #include "loader/python/core.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "loader/python/dlpack.h"
+
+#define ALIGNMENT_BYTES 64 /* JAX copies what is less aligned */
 
 static void array_dealloc(struct array_object *self)
 {
@@ -12,7 +15,7 @@ static void array_dealloc(struct array_object *self)
     if (self->base)
         Py_DECREF(self->base);
     else
-        PyMem_RawFree(self->data);
+        free(self->data);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -51,7 +54,9 @@ struct array_object *array_new(PyTypeObject *type, void *data, PyObject *base, c
         Py_INCREF(base);
         array->base = base;
     } else {
-        array->data = PyMem_RawMalloc((size_t)array_bytes(array) + 1);
+        size_t bytes = (size_t)array_bytes(array) + 1;
+        array->data =
+            aligned_alloc(ALIGNMENT_BYTES, (bytes / ALIGNMENT_BYTES + 1) * ALIGNMENT_BYTES);
         if (!array->data) {
             Py_DECREF(array);
             PyErr_NoMemory();

@@ -1018,17 +1018,22 @@ def test_types_are_right():
     assert done.returncode == 0, done.stdout
 
 
-def test_the_examples_of_the_readme(package, demo, tmp_path):  # noqa: F811
-    """Each block of Python, in one program after the other, in a folder with train.csv."""
-    blocks = re.findall(r"```python\n(.*?)```", (SOURCES / "README.md").read_text(), re.S)
-    plain = [block for block in blocks if "torch" not in block and "jax" not in block]
-    assert len(plain) >= 4
+def check_examples(package, demo, folder, least, imports, python=PYTHON):
+    """The README's blocks of Python that import this library, or none, each as a program in a folder with train.csv."""
     header = "species," + ",".join(f"p{i}" for i in range(784)) + "\n"
-    (tmp_path / "train.csv").write_text(header + (demo / "mnist_train.csv").read_text())
-    for block in plain:
-        done = subprocess.run([PYTHON, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-                              env=environment({"PYTHONPATH": os.fspath(package)}))
+    (folder / "train.csv").write_text(header + (demo / "mnist_train.csv").read_text())
+    blocks = re.findall(r"```python\n(.*?)```", (SOURCES / "README.md").read_text(), re.S)
+    chosen = [block for block in blocks if (re.findall(r"^import (torch|jax)$", block, re.M) or [None]) == [imports]]
+    assert len(chosen) >= least
+    for at, block in enumerate(chosen):
+        (folder / f"example{at}.py").write_text(block)
+        done = subprocess.run([python, f"example{at}.py"], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+                              env=environment({"PYTHONPATH": os.fspath(package), "MASTER_PORT": str(free_port())}))
         assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+def test_the_examples_of_the_readme(package, demo, tmp_path):  # noqa: F811
+    check_examples(package, demo, tmp_path, 4, None)
 
 
 # ---- torch --------------------------------------------------------------------------------------------------
@@ -1134,16 +1139,7 @@ if __name__ == "__main__":
 
 
 def test_the_examples_with_torch(package, demo, tmp_path):  # noqa: F811
-    python = python_with("torch")
-    blocks = [block for block in re.findall(r"```python\n(.*?)```", (SOURCES / "README.md").read_text(), re.S) if "torch" in block]
-    header = "species," + ",".join(f"p{i}" for i in range(784)) + "\n"
-    (tmp_path / "train.csv").write_text(header + (demo / "mnist_train.csv").read_text())
-    assert len(blocks) >= 2
-    for at, block in enumerate(blocks):
-        (tmp_path / f"example{at}.py").write_text(block)
-        done = subprocess.run([python, f"example{at}.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-                              env=environment({"PYTHONPATH": os.fspath(package), "MASTER_PORT": str(free_port())}))
-        assert done.returncode == 0, f"{block}\n{done.stderr}"
+    check_examples(package, demo, tmp_path, 2, "torch", python_with("torch"))
 
 
 # ---- JAX ----------------------------------------------------------------------------------------------------
@@ -1169,6 +1165,27 @@ for epoch in range(2):
     assert sorted(numpy.concatenate([ids for ids, _, _ in kept])) == list(range(2000))
     assert all((numpy.array(total(x)) == then).all() for _, x, then in kept)
 """, sampler("--store", demo_database).url, demo_database, python=jax)
+
+
+@pytest.mark.parametrize("dtype", [None, "float32"])
+@pytest.mark.parametrize("copy", [False, True])
+def test_jax_copies_nothing(package, sampler, demo_database, jax, dtype, copy):  # noqa: F811
+    """It does where memory is not aligned as it wants."""
+    run(package, f"dtype, copy = {dtype!r}, {copy}" + """
+import sys, jax, numpy, tombola
+
+def both(array):
+    return jax.numpy.from_dlpack(array), numpy.asarray(array)
+
+rows = tombola.Loader(*sys.argv[1:], output=both, dtype=dtype, copy=copy, batch_size=7, label_dtype="float32")
+for ids, labels, x in rows:
+    for made, array in (labels, x):
+        assert made.unsafe_buffer_pointer() == array.ctypes.data, array.ctypes.data
+""", sampler("--store", demo_database).url, demo_database, python=jax)
+
+
+def test_the_examples_with_jax(package, demo, tmp_path, jax):  # noqa: F811
+    check_examples(package, demo, tmp_path, 1, "jax", jax)
 
 
 LARGE = """
