@@ -2,6 +2,8 @@
 /* The module: its types, and the errors that they raise. */
 #include "loader/python/core.h"
 
+#include <string.h>
+
 static struct PyModuleDef core_module;
 
 struct module_state *core_state(PyTypeObject *type)
@@ -9,15 +11,26 @@ struct module_state *core_state(PyTypeObject *type)
     return PyModule_GetState(PyType_GetModuleByDef(type, &core_module));
 }
 
+/* A new reference: the message, with the option that programs have as Python has it. */
+static PyObject *message_of(const char *text)
+{
+    PyObject *raw = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyObject *message =
+        raw ? PyObject_CallMethod(raw, "replace", "ss", "--bad-rows skip", "bad_rows=\"skip\"")
+            : NULL;
+    Py_XDECREF(raw);
+    return message;
+}
+
 PyObject *core_raise_text(const struct module_state *state, int status, const char *text)
 {
     PyObject *number = PyLong_FromLong(status);
-    if (!number)
-        return NULL;
-    PyObject *class = PyDict_GetItemWithError(state->errors, number);
-    Py_DECREF(number);
-    if (!PyErr_Occurred())
-        PyErr_SetString(class ? class : PyExc_RuntimeError, text);
+    PyObject *message = number ? message_of(text) : NULL;
+    PyObject *class = message ? PyDict_GetItemWithError(state->errors, number) : NULL;
+    if (message && !PyErr_Occurred())
+        PyErr_SetObject(class ? class : PyExc_RuntimeError, message);
+    Py_XDECREF(number);
+    Py_XDECREF(message);
     return NULL;
 }
 

@@ -564,6 +564,10 @@ assert alone == right[:6]
 state = json.loads(json.dumps(state))
 first = [tombola.Loader(url, store, batch_size=50, rank=rank, world=2, state=state, epochs=0) for rank in range(2)]
 assert first[0].state_dict() == state
+fresh = tombola.Loader(url, store, batch_size=50, pull="index", epochs=0)
+begun = fresh.state_dict()
+assert fresh.state_dict() == begun and ids_of(fresh, 3)[0] == right[:3], "before the first batch"
+assert ids_of(tombola.Loader(url, store, batch_size=50, state=begun, epochs=0), 3)[0] == right[:3]
 pairs = [ids_of(loader, 5) for loader in first]
 assert [taken for pair in zip(pairs[0][0], pairs[1][0]) for taken in pair] == right[6:16]
 assert pairs[0][1] == pairs[1][1], "after as many steps the state of one serves all"
@@ -890,6 +894,29 @@ try:
     next(iter(tombola.Loader({options})))
 except {kind if kind == 'ValueError' or '.' in kind else 'tombola.' + kind} as error:
     assert {says!r} in str(error), error
+else:
+    raise AssertionError("it works")
+""")
+
+
+@pytest.mark.parametrize("call, kind, says", [
+    ("loader.state_dict()", "tombola.UsageError", 'a state is of pull="index"'),
+    ("pickle.dumps(loader)", "TypeError", "neither copied nor pickled"),
+    ("copy.copy(loader)", "TypeError", "open one in each"),
+    ("list(tombola.Loader(*sys.argv[3:]))", "tombola.InputError", '(bad_rows="skip" goes on without such rows)'),
+])
+def test_errors_speak_of_python(program, sampler, tmp_path, call, kind, says):
+    """Not of C's functions, nor of options of programs."""
+    (tmp_path / "t.csv").write_text("label,a,b\n0,1,2\n1,,4\n")
+    broken = f"csv:{tmp_path}/t.csv"
+    program(f"""
+import copy, pickle
+sys.argv[3:] = {sampler("--store", broken).url!r}, {broken!r}
+loader = tombola.Loader(url, store)
+try:
+    {call}
+except {kind} as error:
+    assert {says!r} in str(error) and "tombola_" not in str(error) and "--" not in str(error), error
 else:
     raise AssertionError("it works")
 """)

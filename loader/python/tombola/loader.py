@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from tombola import _core
 from tombola.arrays import converter, current_stream
@@ -309,8 +309,15 @@ class Loader:
         """With pull="index": how far it is, for Loader(state=...) or load_state_dict(), of another `world`, too. The batch
         that a loop has counts as trained: save it with the model, behind the step. What was fetched ahead does not."""
         self.done()
-        if self._state is not None and self._feed.stats()["batches"] == 0:
-            return dict(self._state)
+        with self._lock:
+            begun = self._feed.stats()["batches"] > 0
+            if self._options["pull"] != _PULLS["index"]:
+                raise UsageError('a state is of pull="index"; what is lent or drawn the sampler remembers')
+            if not begun:
+                if self._state is not None:
+                    return dict(self._state)
+                if first := self._take():  # which order it is, comes with the first batch
+                    self._waiting.append(first)
         return {_STATE: json.loads(self._feed.state())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -325,6 +332,10 @@ class Loader:
     def stats(self) -> dict[str, int]:
         """Counts and times, as tombola.h has them: batches, rows, wait_ns, lost, ..."""
         return self._feed.stats()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Loader is its process's own, and is neither copied nor pickled: open one in each; "
+                        "tombola.torch.Dataset is for a DataLoader with workers")
 
     # ---- the end
 
