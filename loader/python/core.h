@@ -20,6 +20,11 @@
 
 #define DIMENSIONS_LIMIT 8
 
+#ifndef Py_BEGIN_CRITICAL_SECTION /* before Python 3.13, where the GIL is always there */
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
 /* ---- the module --------------------------------------------------------- */
 
 struct module_state {

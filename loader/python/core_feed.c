@@ -102,8 +102,11 @@ static PyObject *raise_closed(const struct feed_object *self)
 
 static void close_feed(struct feed_object *self)
 {
-    struct tombola_feed *feed = self->feed;
+    struct tombola_feed *feed;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    feed = self->feed;
     self->feed = NULL;
+    Py_END_CRITICAL_SECTION();
     if (!feed || self->opener != getpid())
         return;
     Py_BEGIN_ALLOW_THREADS;
@@ -194,11 +197,19 @@ static PyObject *feed_next(struct feed_object *self, PyObject *args)
     return result;
 }
 
+/* What another thread may close meanwhile is used in critical sections: without a GIL, too. */
+static void interrupt(struct feed_object *self)
+{
+    Py_BEGIN_CRITICAL_SECTION(self);
+    if (self->opener == getpid() && self->feed)
+        tombola_feed_interrupt(self->feed);
+    Py_END_CRITICAL_SECTION();
+}
+
 static PyObject *feed_close(struct feed_object *self, PyObject *unused)
 {
     (void)unused;
-    if (self->opener == getpid() && self->feed)
-        tombola_feed_interrupt(self->feed);
+    interrupt(self);
     if (!begin_call(self))
         return NULL;
     close_feed(self);
@@ -209,8 +220,7 @@ static PyObject *feed_close(struct feed_object *self, PyObject *unused)
 static PyObject *feed_interrupt(struct feed_object *self, PyObject *unused)
 {
     (void)unused;
-    if (self->feed)
-        tombola_feed_interrupt(self->feed);
+    interrupt(self);
     Py_RETURN_NONE;
 }
 
@@ -290,10 +300,15 @@ static PyObject *feed_describe(struct feed_object *self, PyObject *unused)
 static PyObject *feed_stats(struct feed_object *self, PyObject *unused)
 {
     struct tombola_stats stats;
+    bool open;
     (void)unused;
-    if (!self->feed)
+    Py_BEGIN_CRITICAL_SECTION(self);
+    open = self->feed != NULL;
+    if (open)
+        tombola_feed_stats(self->feed, &stats, sizeof(stats));
+    Py_END_CRITICAL_SECTION();
+    if (!open)
         return raise_closed(self);
-    tombola_feed_stats(self->feed, &stats, sizeof(stats));
     return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "batches",
                          (long long)stats.batches, "rows", (long long)stats.rows, "bytes",
                          (long long)stats.bytes, "bad_rows", (long long)stats.bad_rows, "pull_ns",

@@ -48,20 +48,25 @@ static PyObject *iteration_hold(struct iteration_object *self, PyObject *batch)
 {
     if (!Py_IS_TYPE(batch, core_state(Py_TYPE(self))->batch_type))
         return PyErr_Format(PyExc_TypeError, "a Batch is right");
+    Py_INCREF(batch);
+    Py_BEGIN_CRITICAL_SECTION(self);
     if (!self->is_placed)
         place(self);
-    Py_INCREF(batch);
     Py_XSETREF(self->batch, (struct batch_object *)batch);
+    Py_END_CRITICAL_SECTION();
     Py_RETURN_NONE;
 }
 
 /* settle(trained): of the batch that the loop has, which is no longer its. */
 static PyObject *iteration_settle(struct iteration_object *self, PyObject *args)
 {
-    struct batch_object *batch = self->batch;
+    struct batch_object *batch;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    batch = self->batch;
+    self->batch = NULL;
+    Py_END_CRITICAL_SECTION();
     if (!batch)
         Py_RETURN_NONE;
-    self->batch = NULL;
     PyObject *result = batch_settle_by(batch, args);
     Py_DECREF(batch);
     return result;

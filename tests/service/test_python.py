@@ -749,6 +749,42 @@ assert sorted(sum(seen, [])) == list(range(2000))
 """)
 
 
+def test_threads_share_a_loop(program):
+    """And end it from elsewhere while others look at it."""
+    program("""
+import threading
+for closes in (False, True):
+    loader = tombola.Loader(url, store, batch_size=10)
+    loop, seen, over = iter(loader), [], threading.Event()
+
+    def take():
+        try:
+            for ids, labels, x in loop:
+                seen.extend(ids.tolist())
+                if closes and len(seen) > 500:
+                    loader.close()
+        except tombola.UsageError as error:
+            assert closes and "closed" in str(error)
+
+    def look():
+        try:
+            while not over.is_set():
+                loader.stats()
+        except tombola.UsageError as error:
+            assert closes and "closed" in str(error)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    looks = threading.Thread(target=look)
+    for thread in (looks, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    over.set()
+    looks.join()
+    assert closes or sorted(seen) == list(range(2000)), len(seen)
+""")
+
+
 def test_async(program):
     """Tasks share the loop with others; one that is cancelled leaves its batch to the next loop."""
     program("""
