@@ -21,6 +21,7 @@ BUILD = Path(os.environ.get("TOMBOLA_BUILD") or TREE / "build").resolve()
 BUNDLES = os.environ.get("TOMBOLA_BUNDLE", "yes") != "no"
 LIBRARY = BUILD / "loader" / ".libs" / "libtombola.so.0"
 SAMPLER = BUILD / "sampler" / "tombola-sampler"
+PARQUET = BUILD / "loader" / "parquet" / "tombola_parquet.so"  # where configure found Arrow
 OBJECTS = ("array", "batch", "dlpack", "feed", "iteration", "module")
 
 
@@ -49,6 +50,8 @@ class BuildModules(build_py):
             make_tree()
             self.take(LIBRARY, Path(LIBRARY.name))
             self.take(SAMPLER, Path("bin") / SAMPLER.name)
+            if PARQUET.exists():
+                self.take(PARQUET, Path(PARQUET.name))
 
     def take(self, source, name):
         target = Path(self.build_lib) / "tombola" / name

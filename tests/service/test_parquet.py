@@ -8,11 +8,13 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 
 import pytest
 
 from conftest import PATIENCE_S, ROOT, SANITIZED, SEED, from_pypi, peak_kib, run, run_fails
+from python_package import package, run as run_python  # noqa: F401, a fixture
 
 SOURCE = [ROOT / "loader/parquet" / name for name in ("parquet_module.cc", "parquet_module.h", "arrow_interface.h")]
 
@@ -347,3 +349,21 @@ def test_flipped_bytes_never_give_other_rows(files, module, info, tmp_path):
         path.write_bytes(content[:at] + bytes([content[at] ^ 1 << dice.randrange(8)]) + content[at + 1:])
         outcome(path, module)
 
+
+
+@pytest.mark.plain
+def test_the_python_package_brings_its_module_along(package, module, files, tmp_path):  # noqa: F811
+    """For its process, and for the samplers that this one serves."""
+    shutil.copytree(package, tmp_path / "lib")
+    bundled = tmp_path / "lib" / "tombola" / "tombola_parquet.so"
+    bundled.unlink(missing_ok=True)
+    script = """
+import sys, tombola
+with tombola.serve(sys.argv[1], weight="w", group="g") as server:
+    print(sum(len(ids) for ids, labels, x in tombola.Loader(server)))
+"""
+    store = f"parquet:{files}/forms-snappy-1.0.parquet"
+    with pytest.raises(AssertionError, match="this build has no Parquet"):
+        run_python(tmp_path / "lib", script, store, TOMBOLA_PARQUET_MODULE="/nowhere/tombola_parquet.so")
+    shutil.copy(module["TOMBOLA_PARQUET_MODULE"], bundled)
+    assert int(run_python(tmp_path / "lib", script, store)) == len((files / "forms.csv").read_text().splitlines()) - 1

@@ -6,6 +6,9 @@
         ...
 """
 
+import os as _os
+from pathlib import Path as _Path
+
 from tombola._core import version as _version
 from tombola.errors import (
     ConflictError, DiskError, Error, InputError, Interrupted, NotFoundError, OutOfMemoryError, SamplerError,
@@ -15,6 +18,8 @@ from tombola.loader import Loader
 from tombola.server import Server, serve
 
 __version__ = _version()
+if (_parquet := _Path(__file__).with_name("tombola_parquet.so")).exists():  # for this process and for samplers that it serves
+    _os.environ.setdefault("TOMBOLA_PARQUET_MODULE", str(_parquet))
 __all__ = [
     "ConflictError", "DiskError", "Error", "InputError", "Interrupted", "Loader", "NotFoundError", "OutOfMemoryError",
     "SamplerError", "SamplerTimeoutError", "Server", "UnavailableError", "UsageError", "serve",
