@@ -477,8 +477,7 @@ static enum error refuse_lent(const struct sampler_client *client)
 {
     char reason[REASON_BYTES];
     http_response_problem(&client->response, reason, sizeof(reason));
-    return error_set(ERROR_UNAVAILABLE, "stream %s: %s", client->stream,
-                     reason[0] ? reason : "nothing is left but what is lent");
+    return error_set(ERROR_UNAVAILABLE, "stream %s: %s", client->stream, reason);
 }
 
 enum error sampler_client_lease(struct sampler_client *client, size_t size, size_t most,

@@ -28,8 +28,8 @@ void import_destination_release(struct import_destination *destination);
 
 /* As struct store_writer_ops: ERROR_CONFLICT where `force` is wanted. */
 enum error import_destination_open(struct import_destination *destination, bool force) MUST_CHECK;
-/* Once it is open. ERROR_CONFLICT: it would replace `source`, the store of this URI, or one of those
- * that it is made of, be it under another name. */
+/* Once it is open. ERROR_CONFLICT: it would replace `source`, the store of this URI, or one of
+ * those that it is made of, be it under another name. */
 enum error import_destination_check_source(const struct import_destination *destination,
                                            const char *uri, const struct store *source) MUST_CHECK;
 /* Commits. A server's table is read back once it is there; ERROR_IO: it is damaged, and says so. */

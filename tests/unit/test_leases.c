@@ -457,14 +457,15 @@ static void test_lists_that_nobody_asked_for(void **state)
 
 static void test_draws_that_are_refused(void **state)
 {
-    static const char lent[] = "{\"type\":\"/problems/all-lent\",\"status\":503}";
+    static const char lent[] = "{\"type\":\"/problems/all-lent\",\"status\":503,\"detail\":"
+                               "\"nothing is left but 2 leased batches\"}";
     static const char denied[] = "{\"detail\":\"size is over --max-size\"}";
     struct sampler_batch batches[3];
     size_t count = 0;
     (void)state;
     for (size_t most = 1; most <= 3; most += 2) {
         assert_fails(draw(503, "", lent, strlen(lent), most, batches, &count), ERROR_UNAVAILABLE,
-                     "stream default: nothing is left but what is lent");
+                     "stream default: nothing is left but 2 leased batches");
         assert_fails(draw(503, "Retry-After: 0\r\n", "", 0, most, batches, &count), ERROR_TIMEOUT,
                      "503");
         assert_fails(draw(400, "", denied, strlen(denied), most, batches, &count), ERROR_USAGE,
