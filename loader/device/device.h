@@ -26,7 +26,8 @@ struct device_event; /* a CUDA event */
 
 /* Rows that lie anywhere in an array of rows, all in device memory: row i is number places[i]. */
 struct device_rows {
-    const void *rows;       /* [.., columns] */
+    const void *rows;       /* [.., stride_bytes] */
+    size_t stride_bytes;    /* from a row to the next; a multiple of the element's size */
     const uint32_t *places; /* [count] */
     size_t count, columns;  /* of bytes, u8 or f32 as the function says */
 };

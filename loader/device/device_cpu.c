@@ -281,11 +281,11 @@ static const void *row_at(const struct device_rows *from, size_t i, size_t row_b
 {
     const uint8_t *rows = from->rows;
     if (i + ROWS_AHEAD < from->count) {
-        const uint8_t *next = rows + from->places[i + ROWS_AHEAD] * row_bytes;
+        const uint8_t *next = rows + from->places[i + ROWS_AHEAD] * from->stride_bytes;
         for (size_t at = 0; at < row_bytes; at += LINE_BYTES)
             __builtin_prefetch(next + at, 0, 2); /* into the second cache: it takes more at once */
     }
-    return rows + from->places[i] * row_bytes;
+    return rows + from->places[i] * from->stride_bytes;
 }
 
 static enum error cpu_gather(struct device_queue *queue, void *to, const struct device_rows *from)

@@ -522,14 +522,14 @@ static enum error cuda_normalize_f32(struct device_queue *queue, float *x, size_
 /* ---- rows from anywhere ------------------------------------------------- */
 
 /* A row is grid row y's, and its columns are those of the blocks beside each other in it, so that a
- * warp reads and writes in one piece. `rows` [.., columns], `to` [count, columns], of Element. */
+ * warp reads and writes in one piece. `rows` [.., stride], `to` [count, columns], of Element. */
 template <typename Element>
-__global__ void gather(Element *to, const Element *rows, const uint32_t *places, size_t count,
-                       size_t columns)
+__global__ void gather(Element *to, const Element *rows, size_t stride, const uint32_t *places,
+                       size_t count, size_t columns)
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t row = blockIdx.y; row < count; row += gridDim.y) {
-        const Element *from = rows + places[row] * columns;
+        const Element *from = rows + places[row] * stride;
         for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < columns; i += step)
             to[row * columns + i] = from[i];
     }
@@ -541,12 +541,13 @@ static __device__ float normal(float value, const float *mean, const float *devi
     return mean ? __fdiv_rn(__fsub_rn(value, mean[column]), deviation[column]) : value;
 }
 
-__global__ void gather_u8_by_4(float4 *to, const uchar4 *rows, const uint32_t *places, size_t count,
-                               size_t quads, float scale, const float *mean, const float *deviation)
+__global__ void gather_u8_by_4(float4 *to, const uchar4 *rows, size_t stride,
+                               const uint32_t *places, size_t count, size_t quads, float scale,
+                               const float *mean, const float *deviation)
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t row = blockIdx.y; row < count; row += gridDim.y) {
-        const uchar4 *from = rows + places[row] * quads;
+        const uchar4 *from = rows + places[row] * stride;
         for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < quads; i += step) {
             uchar4 bytes = from[i];
             to[row * quads + i] =
@@ -558,25 +559,25 @@ __global__ void gather_u8_by_4(float4 *to, const uchar4 *rows, const uint32_t *p
     }
 }
 
-__global__ void gather_u8_by_1(float *to, const uint8_t *rows, const uint32_t *places, size_t count,
-                               size_t columns, float scale, const float *mean,
-                               const float *deviation)
+__global__ void gather_u8_by_1(float *to, const uint8_t *rows, size_t stride,
+                               const uint32_t *places, size_t count, size_t columns, float scale,
+                               const float *mean, const float *deviation)
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t row = blockIdx.y; row < count; row += gridDim.y) {
-        const uint8_t *from = rows + places[row] * columns;
+        const uint8_t *from = rows + places[row] * stride;
         for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < columns; i += step)
             to[row * columns + i] = normal(__fmul_rn((float)from[i], scale), mean, deviation, i);
     }
 }
 
-__global__ void gather_f32_normal(float *to, const float *rows, const uint32_t *places,
-                                  size_t count, size_t columns, const float *mean,
-                                  const float *deviation)
+__global__ void gather_f32_normal(float *to, const float *rows, size_t stride,
+                                  const uint32_t *places, size_t count, size_t columns,
+                                  const float *mean, const float *deviation)
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t row = blockIdx.y; row < count; row += gridDim.y) {
-        const float *from = rows + places[row] * columns;
+        const float *from = rows + places[row] * stride;
         for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < columns; i += step)
             to[row * columns + i] = normal(from[i], mean, deviation, i);
     }
@@ -595,8 +596,10 @@ static void launch_gather(struct device_queue *queue, void *to, const struct dev
 {
     size_t columns = from->columns / sizeof(Element);
     dim3 grid = grid_for(from->count, columns);
-    void (*kernel)(Element *, const Element *, const uint32_t *, size_t, size_t) = gather<Element>;
+    void (*kernel)(Element *, const Element *, size_t, const uint32_t *, size_t, size_t) =
+        gather<Element>;
     kernel<<<grid, THREADS_A_BLOCK, 0, queue->stream>>>((Element *)to, (const Element *)from->rows,
+                                                        from->stride_bytes / sizeof(Element),
                                                         from->places, from->count, columns);
 }
 
@@ -605,9 +608,10 @@ static enum error cuda_gather(struct device_queue *queue, void *to, const struct
     enum error error = enter(queue->device);
     if (error || from->count == 0 || from->columns == 0)
         return error;
-    if (aligned(to, 16) && aligned(from->rows, 16) && from->columns % 16 == 0)
+    size_t unit = from->columns | from->stride_bytes;
+    if (aligned(to, 16) && aligned(from->rows, 16) && unit % 16 == 0)
         launch_gather<float4>(queue, to, from);
-    else if (aligned(to, 4) && aligned(from->rows, 4) && from->columns % 4 == 0)
+    else if (aligned(to, 4) && aligned(from->rows, 4) && unit % 4 == 0)
         launch_gather<uchar4>(queue, to, from);
     else
         launch_gather<uint8_t>(queue, to, from);
@@ -622,16 +626,16 @@ static enum error cuda_gather_u8(struct device_queue *queue, float *to,
     if (error || from->count == 0 || from->columns == 0)
         return error;
     bool wide = aligned(to, sizeof(float4)) && aligned(from->rows, sizeof(uchar4)) &&
-                from->columns % 4 == 0;
+                (from->columns | from->stride_bytes) % 4 == 0;
     dim3 grid = grid_for(from->count, from->columns / (wide ? 4 : 1));
     if (wide)
         gather_u8_by_4<<<grid, THREADS_A_BLOCK, 0, queue->stream>>>(
-            (float4 *)to, (const uchar4 *)from->rows, from->places, from->count, from->columns / 4,
-            scale, mean, deviation);
+            (float4 *)to, (const uchar4 *)from->rows, from->stride_bytes / 4, from->places,
+            from->count, from->columns / 4, scale, mean, deviation);
     else
         gather_u8_by_1<<<grid, THREADS_A_BLOCK, 0, queue->stream>>>(
-            to, (const uint8_t *)from->rows, from->places, from->count, from->columns, scale, mean,
-            deviation);
+            to, (const uint8_t *)from->rows, from->stride_bytes, from->places, from->count,
+            from->columns, scale, mean, deviation);
     return launched(queue->device, "gathering rows of bytes");
 }
 
@@ -647,7 +651,8 @@ static enum error cuda_gather_f32(struct device_queue *queue, float *to,
     if (error || from->count == 0 || from->columns == 0)
         return error;
     gather_f32_normal<<<grid_for(from->count, from->columns), THREADS_A_BLOCK, 0, queue->stream>>>(
-        to, (const float *)from->rows, from->places, from->count, from->columns, mean, deviation);
+        to, (const float *)from->rows, from->stride_bytes / sizeof(float), from->places, from->count,
+        from->columns, mean, deviation);
     return launched(queue->device, "gathering rows of floats");
 }
 

@@ -140,11 +140,13 @@ static enum error copy_places(struct copier *copier, struct slot *const slots[],
                           span(first->places, last->places, last->rows * sizeof(*last->places)));
 }
 
+/* On the device, or out of the store's memory on a CPU. */
 static enum error gather(struct copier *copier, const struct slot *slot)
 {
     const struct copier_options *options = &copier->options;
     const struct device_moments *moments = &copier->moments;
-    struct device_rows rows = {.rows = resident_set_memory(options->resident),
+    struct device_rows rows = {.rows = slot->memory.rows,
+                               .stride_bytes = slot->memory.stride_bytes,
                                .places = slot->device_places,
                                .count = slot->rows,
                                .columns = options->row_elements};
@@ -195,7 +197,8 @@ static enum error copy_slots(struct copier *copier, struct slot *const slots[], 
         const uint8_t *source = slots[i]->host;
         if (device->kind != DEVICE_CPU && options->expand)
             source = (uint8_t *)copier->staging + span(slots[0]->host, slots[i]->host, 0);
-        error = options->resident ? gather(copier, slots[i]) : convert(copier, slots[i], source);
+        error =
+            slots[i]->memory.rows ? gather(copier, slots[i]) : convert(copier, slots[i], source);
         if (!error)
             error = device_event_record(device, slots[i]->copied, copier->queue);
     }

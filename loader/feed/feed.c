@@ -92,6 +92,13 @@ static enum error make_cache(struct feed *feed)
     return row_cache_open(feed->options.store, limit, feed->options.reserve_bytes, &feed->cache);
 }
 
+/* Floats are made of rows where the cache has them: bytes are read once, and written nowhere. */
+static bool finds(const struct feed *feed)
+{
+    return feed->cache && expands(feed) && feed->options.device->kind == DEVICE_CPU &&
+           !feed->resident && store_info(feed->options.store)->lengths == LENGTHS_ALIKE;
+}
+
 /* Where rows stay on the device one thread copies, in the order of the batches. */
 static bool copies_fast(const struct feed *feed)
 {
@@ -130,7 +137,7 @@ static enum error make_ring(struct feed *feed)
                                .one_hot_bytes =
                                    label_one_hot_bytes(options->labels, options->classes),
                                .has_lengths = info->lengths != LENGTHS_ALIKE,
-                               .has_places = feed->resident != NULL,
+                               .has_places = feed->resident || finds(feed),
                                .weight_bytes = weight_element_bytes(options->weights),
                                .group_bytes = options->groups ? sizeof(int64_t) : 0,
                                .targets = options->targets,
@@ -162,6 +169,7 @@ static enum error start_stages(struct feed *feed)
                                       .bad_rows = options->bad_rows,
                                       .labels = feed->labels,
                                       .resident = feed->resident,
+                                      .finds = finds(feed),
                                       .attributes = feed->attributes,
                                       .weights = options->weights,
                                       .wants_integers = options->wants_integers};

@@ -70,7 +70,7 @@ static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
     for (size_t i = 0; i < slot->rows; i++) {
         if (fetcher->status[i] != ROW_OK)
             continue;
-        if (kept != i && slot->places) {
+        if (kept != i && fetcher->all->options.resident) {
             slot->places[kept] = slot->places[i];
         } else if (kept != i) {
             memcpy(features + kept * row_bytes, features + i * row_bytes, row_bytes);
@@ -150,16 +150,31 @@ static enum error fetch_missing(struct fetcher *fetcher, int64_t sequence, struc
     if (error)
         return error;
     resident_set_fetched(set, missing, slot->places, slot->rows, slot->labels, fetcher->status);
+    slot->memory = (struct store_memory){resident_set_memory(set), fetcher->all->row_bytes};
     slot->new_rows = missing->kept;
     slot->own_rows = missing->count - missing->kept;
     slot->new_place = missing->first;
     return OK;
 }
 
+/* In the store's memory, where they stay. */
+static bool find_rows(struct fetcher *fetcher, struct slot *slot)
+{
+    slot->memory.rows = NULL;
+    if (!fetcher->all->options.finds || !reader_find(fetcher->reader, slot->ids, slot->rows,
+                                                     slot->places, slot->labels, &slot->memory))
+        return false;
+    for (size_t i = 0; i < slot->rows; i++)
+        fetcher->status[i] = ROW_OK;
+    return true;
+}
+
 static enum error fetch_rows(struct fetcher *fetcher, int64_t sequence, struct slot *slot)
 {
     if (fetcher->all->options.resident)
         return fetch_missing(fetcher, sequence, slot);
+    if (find_rows(fetcher, slot))
+        return OK;
     if (slot->lengths)
         return reader_fetch_packed(fetcher->reader, slot->ids, slot->rows, slot->host, slot->labels,
                                    fetcher->status, slot->lengths, &slot->width);

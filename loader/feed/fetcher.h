@@ -5,7 +5,9 @@
  * first and a batch then, so that a batch never waits for a slot while later ones have some.
  *
  * Of rows that stay on the device (resident_set.h) only those are fetched that are not there; their
- * batch's slot then has places, and in its memory the new rows alone.
+ * batch's slot then has places, and in its memory the new rows alone. Of rows that are all in the
+ * store's memory nothing is fetched but their places, where whoever makes floats of them takes them
+ * from there.
  *
  * Rows that are missing or bad are handled here (enum bad_rows).
  */
@@ -33,6 +35,7 @@ struct fetcher_options {
     enum bad_rows bad_rows;
     const struct label_check *labels;        /* borrowed; NULL: labels are not compared */
     struct resident_set *resident;           /* borrowed; NULL: no rows stay on the device */
+    bool finds;                              /* rows in the store's memory are left there */
     const struct row_attributes *attributes; /* borrowed; NULL: none are wanted */
     enum weight_element weights;             /* of them */
     bool wants_integers;                     /* as in feed.h */

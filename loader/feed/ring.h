@@ -35,6 +35,7 @@
 
 #include "common/error.h"
 #include "loader/device/device.h"
+#include "loader/store/store.h"
 
 #define RING_SLOTS_LIMIT 4096
 
@@ -59,8 +60,8 @@ struct slot {
     void *host;              /* [B, row_bytes], pinned; with lengths [rows, width] of it */
     void *device; /* its target, [B, device_row_bytes], while COPYING, COPIED and BUSY; `host` when
                    * those are 0 */
-    uint32_t *places;        /* [B], host; where resident_set.h has its rows; NULL: it has none */
-    uint32_t *device_places; /* the same on the device; on a CPU `places` */
+    uint32_t *places; /* [B], host; where its rows are, if not in `host`; NULL: always there */
+    uint32_t *device_places;       /* the same on the device; on a CPU `places` */
     struct device_event *copied;   /* set behind the copy to the device */
     struct device_event *released; /* set behind the caller's work with the batch */
     /* What the batch is; the state's owner writes it. */
@@ -73,7 +74,8 @@ struct slot {
         own_rows; /* with places: rows in `host` that stay on the device, at places from
                                 * `new_place` on, and behind them such that do not */
     uint32_t new_place;
-    bool settled; /* BUSY: its caller said whether it was trained */
+    struct store_memory memory; /* that places are in; `rows` NULL: the batch's are in `host` */
+    bool settled;               /* BUSY: its caller said whether it was trained */
     /* The ring's own. */
     enum slot_state state;
 };
@@ -89,7 +91,7 @@ struct ring_shape {
     size_t weight_bytes;     /* of a row's weight, and of its group; 0: they are not wanted */
     size_t group_bytes;
     bool has_lengths;   /* rows differ in length */
-    bool has_places;    /* rows are gathered on the device */
+    bool has_places;    /* rows are gathered, by their places */
     size_t targets;     /* batches on the device at a time, on a CPU; 0: K */
     bool caller_copies; /* whoever waits for a batch that nobody copies yet is to do it itself */
 };

@@ -108,6 +108,13 @@ enum error reader_fetch(struct reader *reader, const int64_t *ids, size_t count,
     return reader->store->ops->fetch(reader, ids, count, features, stride_bytes, labels, status);
 }
 
+bool reader_find(struct reader *reader, const int64_t *ids, size_t count, uint32_t *places,
+                 double *labels, struct store_memory *ret_memory)
+{
+    const struct store_ops *ops = reader->store->ops;
+    return ops->find && ops->find(reader, ids, count, places, labels, ret_memory);
+}
+
 /* `lengths` NULL: they are not asked for. */
 static enum error fetch_into(struct reader *reader, const int64_t *ids, size_t count,
                              void *features, size_t stride_bytes, double *labels,

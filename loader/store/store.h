@@ -126,6 +126,12 @@ enum scan_columns {
                         * that import noted is ERROR_INPUT */
 };
 
+/* Rows in memory, as fetch() would give them: place p begins p strides behind `rows`. */
+struct store_memory {
+    const uint8_t *rows;
+    size_t stride_bytes;
+};
+
 /* Returns OK to go on; anything else ends the scan, which returns it. */
 typedef enum error store_sink(void *context, const struct store_block *block);
 
@@ -174,6 +180,9 @@ struct store_ops {
     bool (*knows_lengths)(const struct reader *reader);
     /* As store_part(). NULL: it is one store. */
     const struct store *(*part)(const struct store *store, size_t number);
+    /* As reader_find(). NULL: no row is in memory. */
+    bool (*find)(struct reader *reader, const int64_t *ids, size_t count, uint32_t *places,
+                 double *labels, struct store_memory *ret_memory);
 };
 
 /* Every implementation's struct begins with these. */
@@ -230,9 +239,14 @@ void reader_close(struct reader *reader);
  * Allocates nothing after the first call with the largest count. */
 enum error reader_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
                         size_t stride_bytes, double *labels, enum row_status *status) MUST_CHECK;
-/* The same, and lengths[i] is how many features row i has: F unless rows differ; 0 of a row that is
- * not ROW_OK. Only where LENGTHS_ALIKE such a row is zeroed: what lies behind a row's features, up
- * to F of them, holds anything. reader_fetch() fills that with zeros. */
+/* Instead of a copy: where the rows are, of a store that has all of them in memory until it is
+ * closed, and none of them is bad. False: fetch them; what `places` and `labels` are then says
+ * nothing. Reads the labels' lines alone. */
+bool reader_find(struct reader *reader, const int64_t *ids, size_t count, uint32_t *places,
+                 double *labels, struct store_memory *ret_memory);
+/* As reader_fetch(), and lengths[i] is how many features row i has: F unless rows differ; 0 of a
+ * row that is not ROW_OK. Only where LENGTHS_ALIKE such a row is zeroed: what lies behind a row's
+ * features, up to F of them, holds anything. reader_fetch() fills that with zeros. */
 enum error reader_fetch_lengths(struct reader *reader, const int64_t *ids, size_t count,
                                 void *features, size_t stride_bytes, double *labels,
                                 enum row_status *status, int64_t *lengths) MUST_CHECK;

@@ -105,6 +105,29 @@ static inline enum error fake_fetch(struct reader *reader, const int64_t *ids, s
     return OK;
 }
 
+/* As SCAN_BAD_ROWS says, row by row. */
+static inline enum error fake_scan_features(const struct fake_store *fake, store_sink *sink,
+                                            void *context)
+{
+    const struct store_info *info = &fake->store.info;
+    char *features = malloc(info->features * element_bytes(info->element) + 1);
+    enum error error = OK;
+    assert_non_null(features);
+    for (int64_t id = 0; id < info->rows && !error; id++) {
+        double label = (double)(id % 10);
+        enum row_status status = fake_row(fake, id, features);
+        struct store_block block = {.rows = 1,
+                                    .first_row = id,
+                                    .ids = &id,
+                                    .label_values = &label,
+                                    .features = features,
+                                    .status = &status};
+        error = sink(context, &block);
+    }
+    free(features);
+    return error;
+}
+
 static inline enum error fake_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                                    void *context)
 {
@@ -112,7 +135,9 @@ static inline enum error fake_scan(struct store *store, enum scan_columns column
     atomic_fetch_add(&fake->scans, 1);
     while (atomic_load(&fake->scan_hangs))
         usleep(1000);
-    if (columns != SCAN_KEYS || !store->info.weight_column)
+    if (columns != SCAN_KEYS)
+        return fake_scan_features(fake, sink, context);
+    if (!store->info.weight_column)
         return error_set(ERROR_IO, "fake.db: it cannot be scanned");
     enum error error = OK;
     for (int64_t id = 0; id < store->info.rows && !error; id++) {

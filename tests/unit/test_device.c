@@ -287,10 +287,11 @@ static void test_one_hot_rows(void **state)
 /* [ROWS_THERE, columns] of bytes, gathered as they are, as u8 and as f32, with and without moments,
  * are what the steps one by one make of them. */
 static void gather(struct device *device, struct device_queue *queue, size_t count, size_t columns,
-                   size_t offset)
+                   size_t offset, size_t gap)
 {
     enum { ROWS_THERE = 37 };
-    size_t bytes = ROWS_THERE * columns * sizeof(float) + 64;
+    size_t stride = columns + gap;
+    size_t bytes = ROWS_THERE * stride * sizeof(float) + 64;
     size_t made = count * columns * sizeof(float) + 64;
     struct device_rows from = {.count = count, .columns = columns};
     void *host, *host_places, *rows, *places, *to, *back, *mean, *deviation;
@@ -323,6 +324,7 @@ static void gather(struct device *device, struct device_queue *queue, size_t cou
         float *target = (float *)to + offset;
         const char *source = (const char *)rows + offset * (floats ? sizeof(float) : 1);
         from.rows = source;
+        from.stride_bytes = stride * (floats ? sizeof(float) : 1);
         assert_ok(kind == 0 ? device_gather(device, queue, target, &from)
                   : floats  ? device_gather_f32(device, queue, target, &from, normal ? mean : NULL,
                                                normal ? deviation : NULL)
@@ -331,7 +333,7 @@ static void gather(struct device *device, struct device_queue *queue, size_t cou
         assert_ok(device_copy_out(device, queue, back, to, made));
         assert_ok(device_queue_wait(device, queue));
         for (size_t i = 0; i < count * columns; i++) {
-            size_t at = ((uint32_t *)host_places)[i / columns] * columns + i % columns;
+            size_t at = ((uint32_t *)host_places)[i / columns] * stride + i % columns;
             uint8_t byte = ((uint8_t *)host)[offset + at];
             float right = (float)byte * 0.3f;
             if (floats)
@@ -368,12 +370,14 @@ static void test_gathers_rows(void **state)
     assert_ok(device_queue_new(device, &queue));
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         for (size_t offset = 0; offset < 3; offset++) {
-            gather(device, queue, 1, columns[i], offset);
-            gather(device, queue, 100, columns[i], offset);
+            gather(device, queue, 1, columns[i], offset, 0);
+            gather(device, queue, 100, columns[i], offset, 0);
+            gather(device, queue, 50, columns[i], offset, 3);
+            gather(device, queue, 50, columns[i], offset, 16);
         }
     }
-    gather(device, queue, 0, 4, 0);
-    gather(device, queue, 4096 + 7, 3, 0); /* more rows than a grid has blocks */
+    gather(device, queue, 0, 4, 0, 0);
+    gather(device, queue, 4096 + 7, 3, 0, 0); /* more rows than a grid has blocks */
     device_queue_free(device, queue);
     device_close(device);
 }

@@ -56,6 +56,54 @@ static void test_expanded_to_floats(void **state)
     setting_close(&setting);
 }
 
+/* From the store until all rows are in memory, from there then. */
+static void run_cached(int64_t units, size_t batch_rows, const struct feature_moments *moments)
+{
+    const struct feed_batch *batch;
+    struct setting setting;
+    int64_t batches = 0;
+    setting_init(&setting, units, batch_rows);
+    setting.sampler.epochs = 100000;
+    setting.options.expand = true;
+    setting.options.cache_bytes = 2 << 20;
+    setting.options.moments = *moments;
+    setting.store.bad_id = 502; /* its batch comes by the store for ever */
+    setting.options.bad_rows = BAD_ROWS_SKIP;
+    setting_open(&setting);
+    while (batches < 20 + atomic_load(&setting.store.fetches)) {
+        assert_ok(feed_next(setting.feed, NULL, &batch));
+        for (size_t i = 0; i < batch->rows; i++) {
+            assert_true(batch->labels[i] == (double)(batch->ids[i] % 10));
+            assert_int_not_equal(batch->ids[i], 502);
+            for (size_t j = 0; j < FEATURES; j++) {
+                float right = (float)fake_feature(batch->ids[i], j) * setting.options.scale;
+                if (moments->channels > 0)
+                    right = (right - moments->mean[j]) / moments->deviation[j];
+                assert_true(((const float *)batch->features)[i * FEATURES + j] == right);
+            }
+        }
+        batches++;
+        assert_ok(feed_put(setting.feed, NULL, batch));
+    }
+    setting_close(&setting);
+}
+
+static void test_rows_in_memory_become_floats(void **state)
+{
+    float mean[FEATURES], deviation[FEATURES];
+    struct feature_moments none = {.channels = 0};
+    struct feature_moments moments = {.channels = FEATURES, .mean = mean, .deviation = deviation};
+    (void)state;
+    for (size_t i = 0; i < FEATURES; i++) {
+        mean[i] = 0.1f * (float)i;
+        deviation[i] = 0.5f + (float)i;
+    }
+    run_cached(503, 7, &none);
+    run_cached(503, 100, &none);
+    run_cached(503, 64, &moments);
+    run_cached(20003, 8000, &none); /* more than whoever asks for a batch copies itself */
+}
+
 static void test_floats_stay_as_they_are(void **state)
 {
     (void)state;
@@ -495,6 +543,7 @@ int main(void)
         cmocka_unit_test(test_one_epoch),
         cmocka_unit_test(test_epochs_follow_each_other),
         cmocka_unit_test(test_expanded_to_floats),
+        cmocka_unit_test(test_rows_in_memory_become_floats),
         cmocka_unit_test(test_floats_stay_as_they_are),
         cmocka_unit_test(test_integers_are_not_made_floats),
         cmocka_unit_test(test_no_features),

@@ -79,6 +79,7 @@ static enum error gather_all(struct device_queue *other, float *x)
 {
     struct device_rows rows = {
         .rows = x, .places = (const uint32_t *)x, .count = 1, .columns = FLOATS / 4};
+    rows.stride_bytes = FLOATS;
     uint64_t left;
     enum error error = device_memory_left(device, &left);
     /* Places are zero: nothing else was written there. */

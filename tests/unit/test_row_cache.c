@@ -16,6 +16,39 @@ static struct store *open_inner(const char *text, const char *query)
     return store;
 }
 
+/* Whole rows, of a cache that has all: where they lie, unless one of them is bad or differs in
+ * length. */
+static void check_find(struct store *cache, const struct rows *rows, uint64_t seed)
+{
+    enum { COUNT = 9 };
+    const struct store_info *info = store_info(cache);
+    struct reader *reader = NULL;
+    struct store_memory memory;
+    int64_t ids[COUNT];
+    uint32_t places[COUNT];
+    double labels[COUNT];
+    size_t which[COUNT];
+    assert_ok(reader_open(cache, &reader));
+    for (int round = 0; round < 20; round++) {
+        size_t count = 1 + dice_below(&seed, COUNT);
+        bool is_there = info->lengths == LENGTHS_ALIKE;
+        for (size_t i = 0; i < count; i++) {
+            which[i] = dice_below(&seed, rows->count);
+            ids[i] = rows->ids[which[i]];
+            is_there &= rows->status[which[i]] == ROW_OK;
+        }
+        assert_int_equal(reader_find(reader, ids, count, places, labels, &memory), is_there);
+        for (size_t i = 0; i < count && is_there; i++) {
+            assert_true(labels[i] == rows->values[which[i]]);
+            assert_memory_equal(memory.rows + places[i] * memory.stride_bytes,
+                                rows->features + which[i] * rows->row_bytes, rows->row_bytes);
+        }
+        ids[count - 1] = INT64_MIN; /* nobody has it */
+        assert_false(reader_find(reader, ids, count, places, labels, &memory));
+    }
+    reader_close(reader);
+}
+
 /* The rows that opening kept, and the facts it found, are those of two passes. */
 static void check_kept(const char *query, uint64_t cache_bytes, bool kept)
 {
@@ -42,6 +75,8 @@ static void check_kept(const char *query, uint64_t cache_bytes, bool kept)
     assert_null(((struct csv_store *)kept_store)->fill.slots.memory);
     rows_scan(&rows, plain, SCAN_FEATURES | SCAN_BAD_ROWS);
     check_fetch(cache, &rows, 3);
+    assert_ok(row_cache_wait(cache));
+    check_find(cache, &rows, 3);
     check_fetch(kept_store, &rows, 4);
     store_close(cache);
     assert_ok(row_cache_open(kept_store, UINT64_MAX, 0, &cache)); /* a second one reads the file */
@@ -82,6 +117,7 @@ static void check_cache(const char *text, const char *query)
     check_fetch(cache, &rows, 1); /* some by the store, some from memory */
     assert_ok(row_cache_wait(cache));
     check_fetch(cache, &rows, 2);
+    check_find(cache, &rows, 2);
     check_part(inner, &rows);
     rows_release(&rows);
     rows_scan(&rows, cache, SCAN_FEATURES | SCAN_BAD_ROWS); /* its own scan is the inner one's */
