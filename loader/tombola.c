@@ -6,7 +6,6 @@
 #include "loader/tombola.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -464,10 +463,8 @@ static int take_back(struct tombola_feed *feed, void *stream, const struct tombo
                      const char *call,
                      enum error (*take)(struct tombola_feed *feed, const struct feed_batch *batch))
 {
-    char prefix[32];
-    snprintf(prefix, sizeof(prefix), "%s: ", call);
     if (!feed)
-        return error_set(ERROR_USAGE, "%sthe feed is NULL", prefix);
+        return error_set(ERROR_USAGE, "%s: the feed is NULL", call);
     int gpu = -1;
     enum error error = enter(feed, call, &gpu);
     if (error)
@@ -483,7 +480,7 @@ static int take_back(struct tombola_feed *feed, void *stream, const struct tombo
     pthread_mutex_unlock(&feed->lock); /* from here on another thread may free it */
     if (is_last)
         free_feed(feed, gpu);
-    return error == ERROR_USAGE ? error_prefix(error, "%s", prefix) : error;
+    return error == ERROR_USAGE ? error_prefix(error, "%s: ", call) : error;
 }
 
 int tombola_feed_put(struct tombola_feed *feed, void *stream, const struct tombola_batch *batch)
