@@ -38,6 +38,9 @@ PyObject *core_raise(const struct module_state *state, int status);
 /* The same with a message of this module's; NULL. */
 PyObject *core_raise_text(const struct module_state *state, int status, const char *text);
 
+/* How many fork() lie between this process and the one that loaded the module. */
+unsigned core_forks(void);
+
 extern PyType_Spec array_spec, batch_spec, feed_spec, iteration_spec;
 
 /* ---- its objects -------------------------------------------------------- */
@@ -54,7 +57,7 @@ struct array_object {
 struct feed_object {
     PyObject_HEAD struct tombola_feed *feed; /* NULL: closed */
     PyThread_type_lock calls;                /* held by who is in tombola_feed_next(), or closes */
-    pid_t opener;                            /* a child that fork() made leaves the feed alone */
+    unsigned forks; /* core_forks() when it was opened: a child that fork() made leaves it alone */
     struct tombola_description description;
     atomic_size_t out; /* batches that have slots */
 };

@@ -3,7 +3,6 @@
 #include "loader/python/core.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "loader/python/dlpack.h"
 
@@ -28,7 +27,7 @@ PyObject *batch_new(struct feed_object *feed, const struct tombola_batch *batch,
 static void batch_dealloc(struct batch_object *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    if (self->batch && self->owner->opener == getpid()) {
+    if (self->batch && self->owner->forks == core_forks()) {
         (void)tombola_feed_drop(self->feed, self->stream, self->batch);
         atomic_fetch_sub(&self->owner->out, 1);
     }
@@ -39,7 +38,7 @@ static void batch_dealloc(struct batch_object *self)
 
 int batch_settle(struct batch_object *self, bool trained)
 {
-    if (self->is_settled || self->owner->opener != getpid())
+    if (self->is_settled || self->owner->forks != core_forks())
         return TOMBOLA_OK;
     self->is_settled = true;
     return tombola_feed_settle(self->feed, self->batch, trained);

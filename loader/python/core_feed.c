@@ -4,7 +4,6 @@
 
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define SLICE_MS 50
 
@@ -72,7 +71,7 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
     options.world = world;
     options.part = part;
     options.parts = parts;
-    self->opener = getpid();
+    self->forks = core_forks();
     self->calls = PyThread_allocate_lock();
     if (!self->calls) {
         PyErr_NoMemory();
@@ -107,7 +106,7 @@ static void close_feed(struct feed_object *self)
     feed = self->feed;
     self->feed = NULL;
     Py_END_CRITICAL_SECTION();
-    if (!feed || self->opener != getpid())
+    if (!feed || self->forks != core_forks())
         return;
     Py_BEGIN_ALLOW_THREADS;
     tombola_feed_close(feed);
@@ -201,7 +200,7 @@ static PyObject *feed_next(struct feed_object *self, PyObject *args)
 static void interrupt(struct feed_object *self)
 {
     Py_BEGIN_CRITICAL_SECTION(self);
-    if (self->opener == getpid() && self->feed)
+    if (self->forks == core_forks() && self->feed)
         tombola_feed_interrupt(self->feed);
     Py_END_CRITICAL_SECTION();
 }

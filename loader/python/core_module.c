@@ -2,6 +2,7 @@
 /* The module: its types, and the errors that they raise. */
 #include "loader/python/core.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static struct PyModuleDef core_module;
@@ -82,8 +83,28 @@ static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
     return type;
 }
 
+static unsigned forks;
+
+/* In the child. */
+static void count_fork(void)
+{
+    forks++;
+}
+
+static void count_forks(void)
+{
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+unsigned core_forks(void)
+{
+    return forks;
+}
+
 static int core_exec(PyObject *module)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, count_forks);
     struct module_state *state = PyModule_GetState(module);
     state->errors = PyDict_New();
     state->array_type = add_type(module, &array_spec);
