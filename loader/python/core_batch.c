@@ -72,15 +72,6 @@ static PyObject *view_or_copy(struct array_object *array, int copies)
     return (PyObject *)copy;
 }
 
-static PyObject *batch_ids(struct batch_object *self, PyObject *args)
-{
-    int copies = 0;
-    Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows};
-    if (!PyArg_ParseTuple(args, "|p", &copies))
-        return NULL;
-    return view_or_copy(view(self, self->batch->ids, 'q', 1, shape), copies);
-}
-
 /* An array on the feed's device is `array` (a reference, or NULL), wherever that is; else a copy
  * where one is wanted. */
 static PyObject *on_device(const struct batch_object *self, struct array_object *array, int copies)
@@ -93,24 +84,20 @@ static PyObject *on_device(const struct batch_object *self, struct array_object 
     return (PyObject *)array;
 }
 
-/* labels(format, copy): as int64 (q), float32 (f) or float64 (d); on the device where the feed was
- * asked for those, else on the host, where the first two are copies. */
-static PyObject *batch_labels(struct batch_object *self, PyObject *args)
+/* As int64 (q), float32 (f) or float64 (d); on the device where the feed was asked for those, else
+ * on the host, where the first two are copies. */
+static PyObject *labels_of(struct batch_object *self, char format, int copies)
 {
     const double *labels = self->batch->labels;
     Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows};
-    int format, copies = 0;
-    if (!PyArg_ParseTuple(args, "C|p", &format, &copies))
-        return NULL;
     if (format == "\0dqf\0\0\0"[self->owner->description.labels]) /* enum tombola_labels */
-        return on_device(self, view(self, self->batch->device_labels, (char)format, 1, shape),
-                         copies);
+        return on_device(self, view(self, self->batch->device_labels, format, 1, shape), copies);
     if (format == 'd')
         return view_or_copy(view(self, labels, 'd', 1, shape), copies);
     if (format != 'q' && format != 'f')
         return PyErr_Format(PyExc_ValueError, "labels come as q, f or d");
     struct array_object *array =
-        array_new(core_state(Py_TYPE(self))->array_type, NULL, NULL, (char)format, 1, shape);
+        array_new(core_state(Py_TYPE(self))->array_type, NULL, NULL, format, 1, shape);
     if (!array)
         return NULL;
     for (Py_ssize_t i = 0; i < shape[0]; i++) {
@@ -122,19 +109,72 @@ static PyObject *batch_labels(struct batch_object *self, PyObject *args)
     return (PyObject *)array;
 }
 
-/* one_hot(copy): [rows, classes], on the device; float32 or uint8 as the feed was asked. None: it
- * was not. */
-static PyObject *batch_one_hot(struct batch_object *self, PyObject *args)
+/* [rows, classes], on the device; float32 or uint8 as the feed was asked. */
+static PyObject *one_hot_of(struct batch_object *self, int copies)
 {
     const struct tombola_description *description = &self->owner->description;
     Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows, (Py_ssize_t)description->classes};
     char format = description->labels == TOMBOLA_LABELS_ONE_HOT_U8 ? 'B' : 'f';
-    int copies = 0;
-    if (!PyArg_ParseTuple(args, "|p", &copies))
-        return NULL;
-    if (description->classes == 0)
-        Py_RETURN_NONE;
     return on_device(self, view(self, self->batch->device_labels, format, 2, shape), copies);
+}
+
+/* [rows, *given]; given None: [rows, width]. */
+static PyObject *features_of(struct batch_object *self, PyObject *given, int copies)
+{
+    Py_ssize_t shape[DIMENSIONS_LIMIT] = {(Py_ssize_t)self->batch->rows,
+                                          (Py_ssize_t)self->batch->width};
+    int dimensions = given == Py_None ? 2 : 1;
+    size_t items = given == Py_None ? self->batch->width : 1;
+    Py_ssize_t lengths = given == Py_None ? 0 : PyTuple_GET_SIZE(given);
+    for (Py_ssize_t i = 0; i < lengths && dimensions < DIMENSIONS_LIMIT; i++) {
+        Py_ssize_t length = PyLong_AsSsize_t(PyTuple_GET_ITEM(given, i));
+        if (length < 0)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "a negative length");
+        shape[dimensions++] = length;
+        if (__builtin_mul_overflow(items, (size_t)length, &items))
+            return PyErr_Format(PyExc_ValueError, "the shape is too large");
+    }
+    if (items != self->batch->width || lengths >= DIMENSIONS_LIMIT)
+        return PyErr_Format(PyExc_ValueError, "the shape has %zu elements, a row has %zu", items,
+                            self->batch->width);
+    char format = "Bfi"[self->owner->description.element]; /* enum tombola_element */
+    return on_device(self, view(self, self->batch->features, format, dimensions, shape), copies);
+}
+
+/* What `convert` makes of an array (a reference, or NULL). */
+static PyObject *converted(PyObject *convert, PyObject *array)
+{
+    PyObject *result = array ? PyObject_CallOneArg(convert, array) : NULL;
+    Py_XDECREF(array);
+    return result;
+}
+
+/* show(convert, shape, format, copy): ids, labels and features, each as `convert` makes it of an
+ * Array. shape None: [rows, width]; format None, where labels are not one-hot: they are None. */
+static PyObject *batch_show(struct batch_object *self, PyObject *args)
+{
+    Py_ssize_t rows[] = {(Py_ssize_t)self->batch->rows};
+    PyObject *convert, *shape, *ids, *labels = NULL, *features = NULL, *result = NULL;
+    const char *format;
+    int copies;
+    if (!PyArg_ParseTuple(args, "OOzp", &convert, &shape, &format, &copies))
+        return NULL;
+    if (shape != Py_None && !PyTuple_Check(shape))
+        return PyErr_Format(PyExc_TypeError, "a shape is a tuple or None");
+    ids = converted(convert, view_or_copy(view(self, self->batch->ids, 'q', 1, rows), copies));
+    if (ids && self->owner->description.classes > 0)
+        labels = converted(convert, one_hot_of(self, copies));
+    else if (ids)
+        labels =
+            format ? converted(convert, labels_of(self, format[0], copies)) : Py_NewRef(Py_None);
+    if (labels)
+        features = converted(convert, features_of(self, shape, copies));
+    if (features)
+        result = PyTuple_Pack(3, ids, labels, features);
+    Py_XDECREF(ids);
+    Py_XDECREF(labels);
+    Py_XDECREF(features);
+    return result;
 }
 
 /* weights(copy), groups(copy): [rows], on the device; float32 or float64 as the feed was asked, and
@@ -174,31 +214,6 @@ static PyObject *batch_lengths(struct batch_object *self, PyObject *args)
     return on_device(self, view(self, self->batch->device_lengths, 'q', 1, shape), copies);
 }
 
-/* features(shape, copy): [rows, *shape]. */
-static PyObject *batch_features(struct batch_object *self, PyObject *args)
-{
-    const struct tombola_description *description = &self->owner->description;
-    PyObject *given;
-    int copies = 0, dimensions = 1;
-    Py_ssize_t shape[DIMENSIONS_LIMIT] = {(Py_ssize_t)self->batch->rows};
-    if (!PyArg_ParseTuple(args, "O!|p", &PyTuple_Type, &given, &copies))
-        return NULL;
-    size_t items = 1;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given) && dimensions < DIMENSIONS_LIMIT; i++) {
-        Py_ssize_t length = PyLong_AsSsize_t(PyTuple_GET_ITEM(given, i));
-        if (length < 0)
-            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "a negative length");
-        shape[dimensions++] = length;
-        if (__builtin_mul_overflow(items, (size_t)length, &items))
-            return PyErr_Format(PyExc_ValueError, "the shape is too large");
-    }
-    if (items != self->batch->width || PyTuple_GET_SIZE(given) >= DIMENSIONS_LIMIT)
-        return PyErr_Format(PyExc_ValueError, "the shape has %zu elements, a row has %zu", items,
-                            self->batch->width);
-    char format = "Bfi"[description->element]; /* enum tombola_element */
-    return on_device(self, view(self, self->batch->features, format, dimensions, shape), copies);
-}
-
 /* Where the numbers of a batch stand in it, all of 8 bytes. */
 static size_t rows_at = offsetof(struct tombola_batch, rows);
 static size_t width_at = offsetof(struct tombola_batch, width);
@@ -218,14 +233,11 @@ static PyObject *batch_number(struct batch_object *self, void *at)
 }
 
 static PyMethodDef batch_methods[] = {
-    {"ids", (PyCFunction)batch_ids, METH_VARARGS, "ids(copy=False): int64 [rows]."},
-    {"labels", (PyCFunction)batch_labels, METH_VARARGS,
-     "labels(format, copy=False): [rows] as q (int64), f (float32) or d (float64)."},
-    {"one_hot", (PyCFunction)batch_one_hot, METH_VARARGS,
-     "one_hot(copy=False): [rows, classes], float32 or uint8; None: the feed was not asked for "
-     "it."},
-    {"features", (PyCFunction)batch_features, METH_VARARGS,
-     "features(shape, copy=False): [rows, *shape], uint8, float32 or int32."},
+    {"show", (PyCFunction)batch_show, METH_VARARGS,
+     "show(convert, shape, format, copy): (ids, labels, features), each converted: int64 [rows]; "
+     "[rows] "
+     "as q (int64), f (float32) or d (float64), [rows, classes] where one-hot, or None; "
+     "[rows, *shape], uint8, float32 or int32."},
     {"weights", (PyCFunction)batch_weights, METH_VARARGS,
      "weights(copy=False): [rows], float32 or float64; None: the feed was not asked for them."},
     {"groups", (PyCFunction)batch_groups, METH_VARARGS,

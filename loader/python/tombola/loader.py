@@ -234,6 +234,7 @@ class Loader:
         self.num_classes = described["classes"]
         if self.num_classes:
             self.label_dtype = "uint8" if one_hot == "uint8" else "float32"
+        self._row_shape = None if self.varies else self.shape
         self._views = max(1, described["slots"] // 2)
         self._gpu = described["device_index"] if described["device_is_cuda"] else None
 
@@ -282,13 +283,7 @@ class Loader:
 
     def _show(self, batch: _core.Batch) -> Arrays:
         copies = self._copies or self._feed.out > self._views
-        labels = None
-        if self.num_classes:
-            labels = self._convert(batch.one_hot(copies))
-        elif self._label_format:
-            labels = self._convert(batch.labels(self._label_format, copies))
-        shape = (batch.width,) if self.varies else self.shape
-        arrays: Arrays = (self._convert(batch.ids(copies)), labels, self._convert(batch.features(shape, copies)))
+        arrays: Arrays = batch.show(self._convert, self._row_shape, self._label_format, copies)
         if self.varies:
             arrays += (self._convert(batch.lengths(copies)),)
         if self._weighted:
