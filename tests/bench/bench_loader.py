@@ -94,6 +94,18 @@ class Feed:
         return Sample(first["rows_per_s"]), Sample(sum(epoch["rows"] for epoch in later) / seconds, 1e6 * spent / rows)
 
 
+class Bound:
+    """What a feed that costs nothing would come to: rows of bytes in memory, in a random order, to floats, no more."""
+
+    def __init__(self, threads):
+        self.command = [bench.PROGRAMS / "loader_epoch", "gather", "--rows", ROWS, "--threads", threads]
+
+    def measure(self):
+        epochs = [json.loads(line) for line in bench.measured([*self.command, "--epochs", bench.choose(100, 3)])[0].splitlines()]
+        wall, cpu = (bench.median([epoch[name] for epoch in epochs]) for name in ("seconds", "cpu_seconds"))
+        return None, Sample(ROWS / wall, 1e6 * cpu / ROWS)
+
+
 class Package:
     """Ours, from Python: a Loader's epochs, of a sampler whose processor time counts as well."""
 
@@ -124,7 +136,7 @@ def compete(rows, ours, tried):
     finalists = sorted(tried, key=lambda variant: -heats[variant.name].value)[:2]
     results = bench.in_turn({name: entry.measure for name, entry in
                              [*ours.items(), *((variant.name, variant) for variant in finalists)]})
-    first, later = ({name: [pair[i] for pair in pairs] for name, pairs in results.items()} for i in (0, 1))
+    first, later = ({name: [pair[i] for pair in pairs] for name, pairs in results.items() if pairs[0][i]} for i in (0, 1))
     return (bench.rows(first, [rows]), bench.rows(later, [rows]),
             [[rows, name, sample.value, sample.cpu_us] for name, sample in heats.items()])
 
@@ -221,6 +233,8 @@ def groups(sampler, package, csv, database):
         "Tombola, bytes, by draws": Feed(sampler, uri, *in_memory, "--draws-ahead", 4),
         "Tombola, bytes, Python": Package(package, sampler, uri, pull="index"),
         "Tombola, bytes, Python, by lease": Package(package, sampler, uri),
+        **{f"Tombola without a feed: rows to floats, threads {number}": Bound(number)
+           for number in sorted({1, len(bench.CPUS)})},
     }, kept, database
 
 

@@ -3,17 +3,22 @@
  * How fast a feed is: `loader_epoch epoch --sampler URL --store URI ...` walks whole epochs of a
  * stream and prints one line of JSON an epoch. The caller does nothing but read one
  * float of each row, so that the feed is what is measured; --work_us makes it a trainer that
- * computes for so long a batch.
+ * computes for so long a batch. `loader_epoch gather` makes the same floats without a feed.
  */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/options.h"
 #include "common/stop.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/sampler_client.h"
+#include "loader/store/row_slots.h"
 #include "loader/store_open.h"
 
 struct bench {
@@ -22,10 +27,10 @@ struct bench {
     int64_t bucket_window;
 };
 
-static const struct command command_epoch;
-static const struct command *const commands[] = {&command_epoch};
+static const struct command command_epoch, command_gather;
+static const struct command *const commands[] = {&command_epoch, &command_gather};
 static const struct program program = {
-    .name = "loader_epoch", .summary = "measures a feed", .commands = commands, .command_count = 1};
+    .name = "loader_epoch", .summary = "measures a feed", .commands = commands, .command_count = 2};
 
 static enum error count_batches(const struct bench *bench, int64_t *ret_batches)
 {
@@ -221,6 +226,163 @@ static enum error run(const struct program *self, int argc, char **argv)
 
 static const struct command command_epoch = {
     .name = "epoch", .summary = "walks epochs, a line of JSON each", .run = run};
+
+/* ---- without a feed ----------------------------------------------------- */
+
+#define THREADS_LIMIT 64
+#define FEATURES_LIMIT 65536
+
+/* Bytes in memory, and the order in which rows become floats. */
+struct rows {
+    struct device *device;
+    struct device_rows all; /* `count` is of all rows, `places` their order */
+    size_t batch_rows, threads;
+};
+
+/* Each of `threads` makes every such batch, in memory of its own, again and again. */
+struct gatherer {
+    const struct rows *rows;
+    struct device_queue *queue;
+    float *floats;
+    size_t number;
+    pthread_t thread;
+};
+
+static void *gather_batches(void *context)
+{
+    const struct gatherer *self = context;
+    const struct rows *rows = self->rows;
+    for (size_t at = self->number * rows->batch_rows; at < rows->all.count;
+         at += rows->threads * rows->batch_rows) {
+        struct device_rows batch = rows->all;
+        size_t left = rows->all.count - at;
+        batch.places += at;
+        batch.count = left < rows->batch_rows ? left : rows->batch_rows;
+        if (device_gather_u8(rows->device, self->queue, self->floats, &batch, 1.0f / 255, NULL,
+                             NULL))
+            return NULL; /* on a CPU it cannot fail */
+    }
+    return NULL;
+}
+
+static void gather_epoch(struct gatherer gatherers[], size_t threads)
+{
+    for (size_t i = 1; i < threads; i++) {
+        if (pthread_create(&gatherers[i].thread, NULL, gather_batches, &gatherers[i]))
+            exit(EXIT_FAILURE);
+    }
+    gather_batches(&gatherers[0]);
+    for (size_t i = 1; i < threads; i++)
+        pthread_join(gatherers[i].thread, NULL);
+}
+
+static void shuffle(uint32_t *places, size_t count, uint64_t *dice)
+{
+    for (size_t i = 0; i < count; i++) {
+        *dice = *dice * UINT64_C(6364136223846793005) + 1;
+        size_t other = (size_t)((*dice >> 33) % (i + 1));
+        places[i] = places[other];
+        places[other] = (uint32_t)i;
+    }
+}
+
+static enum error make_rows(struct rows *rows, struct gatherer gatherers[])
+{
+    void *memory = NULL, *floats = NULL;
+    size_t bytes = rows->all.count * rows->all.stride_bytes;
+    enum error error = device_memory_new(rows->device, bytes, &memory);
+    rows->all.rows = memory;
+    for (size_t i = 0; !error && i < bytes; i++)
+        ((uint8_t *)memory)[i] = (uint8_t)(i * 31 >> 3);
+    for (size_t i = 0; !error && i < rows->threads; i++) {
+        error = device_memory_new(rows->device,
+                                  rows->batch_rows * rows->all.columns * sizeof(float), &floats);
+        if (!error)
+            error = device_queue_new(rows->device, &gatherers[i].queue);
+        gatherers[i].rows = rows;
+        gatherers[i].number = i;
+        gatherers[i].floats = floats;
+    }
+    return error;
+}
+
+/* The system takes all memory back: the program ends. */
+static enum error run_gather(const struct program *self, int argc, char **argv)
+{
+    static struct gatherer gatherers[THREADS_LIMIT];
+    int64_t count = 60000, features = 784, size = 100, threads = 1, epochs = 3;
+    const struct option options[] = {
+        {.name = "rows",
+         .type = OPTION_INTEGER,
+         .target = &count,
+         .minimum = 1,
+         .maximum = UINT32_MAX,
+         .argument = "N",
+         .help = "rows"},
+        {.name = "features",
+         .type = OPTION_INTEGER,
+         .target = &features,
+         .minimum = 1,
+         .maximum = FEATURES_LIMIT,
+         .argument = "N",
+         .help = "bytes of a row"},
+        {.name = "size",
+         .type = OPTION_INTEGER,
+         .target = &size,
+         .minimum = 1,
+         .maximum = 1000000,
+         .argument = "ROWS",
+         .help = "rows a batch"},
+        {.name = "threads",
+         .type = OPTION_INTEGER,
+         .target = &threads,
+         .minimum = 1,
+         .maximum = THREADS_LIMIT,
+         .argument = "N",
+         .help = "that make batches"},
+        {.name = "epochs",
+         .type = OPTION_INTEGER,
+         .target = &epochs,
+         .minimum = 1,
+         .maximum = 1000000,
+         .argument = "N",
+         .help = "epochs to make"},
+    };
+    static struct rows rows;
+    uint64_t dice = 1;
+    enum error error = options_parse(self, &command_gather, options,
+                                     sizeof(options) / sizeof(options[0]), argc, argv, NULL);
+    if (error)
+        return error;
+    uint32_t *places = array_new((size_t)count, sizeof(*places), "the order of rows");
+    error = places ? device_open("cpu", &rows.device) : ERROR_MEMORY;
+    rows.batch_rows = (size_t)size;
+    rows.threads = (size_t)threads;
+    rows.all = (struct device_rows){.places = places,
+                                    .count = (size_t)count,
+                                    .columns = (size_t)features,
+                                    .stride_bytes = row_slots_stride((size_t)features, ELEMENT_U8)};
+    if (!error)
+        error = make_rows(&rows, gatherers);
+    for (int64_t epoch = 0; !error && epoch < epochs; epoch++) {
+        shuffle(places, rows.all.count, &dice);
+        int64_t started_ns = clock_now_ns();
+        clock_t busy = clock();
+        gather_epoch(gatherers, rows.threads);
+        busy = clock() - busy;
+        printf("{\"epoch\":%" PRId64 ",\"rows\":%" PRId64
+               ",\"seconds\":%.6f,\"cpu_seconds\":%.6f}\n",
+               epoch, count, (double)(clock_now_ns() - started_ns) * 1e-9,
+               (double)busy / CLOCKS_PER_SEC);
+    }
+    free(places);
+    return error;
+}
+
+static const struct command command_gather = {
+    .name = "gather",
+    .summary = "makes floats of random rows of bytes in memory: what a feed that costs nothing is",
+    .run = run_gather};
 
 int main(int argc, char **argv)
 {
