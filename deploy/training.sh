@@ -227,7 +227,7 @@ all_failed() {
 }
 
 start_sampler() {
-    local log=$work/sampler.log address='' said='' deadline_ms=''
+    local log=$work/sampler.log address='' said='' deadline_ms='' pause=0.05
     step_begin sampler
     start "$log" "$sampler" serve --store "sqlite:$(uri_text "$samples")" --listen 127.0.0.1:0 --state "$work/state" "$@"
     sampler_pid=$!
@@ -239,8 +239,10 @@ start_sampler() {
         elif [[ $step_now_ms -ge $((step_start_ms + 10000)) ]] && step_disk_is_full "$log"; then # its log may have room for it
             fail 1 "the sampler cannot say where it listens" "$log"
         fi
-        sleep 0.05
-        [[ -n $address ]] || deadline_ms=$((step_now_ms + 60000))
+        [[ $step_now_ms -lt $((step_start_ms + 2000)) ]] || pause=0.3 # a look takes 20 ms of a processor
+        sleep "$pause"
+        [[ -z $address ]] || continue
+        deadline_ms=$((step_now_ms + 60000))
         address=$(sed -n 's,.*listening on http://\([0-9.:]*\).*,\1,p' "$log" | head -n 1)
     done
     url=http://$address

@@ -3,6 +3,7 @@
 
 import random
 import re
+import signal
 import time
 
 import pytest
@@ -74,7 +75,9 @@ def test_a_second_server_of_the_same_index_is_told_so(start, paced, store, tmp_p
     trained.servers[1] = kept
     second.wait_for_log("waiting for parameter server 0: parameter server 1 is there already")
     trained.go_on()
+    trained.workers[0].signal(signal.SIGSTOP)  # ten seconds in which nobody looks at the training
     assert second.wait() == 2 and "parameter server 1 is there already" in second.stderr.splitlines()[-1]
+    trained.workers[0].signal(signal.SIGCONT)
     trained.go_on()
     assert "goes back" not in trained.ps[0].stderr
 

@@ -28,7 +28,7 @@ def test_sixty_four_workers_that_come_and_go(start, served, store, tmp_path, syn
             trained.workers[index].kill()
             trained.workers[index] = trained.task("worker", index + chance.choice((0, WORKERS)), listed=False)
         trained.go_on()
-    last = trained.end_soon(500 if sync else 2 * HELD * WORKERS)
+    last = trained.end_soon(150 if sync else 2 * HELD * WORKERS)
     if not sync:
         check_each_batch_once(trained.logdir, served, store, tmp_path, last)
         return
