@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/json.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
-#include "common/exact.h"
 #include "common/json_check.h"
 #include "common/text.h"
 
@@ -102,7 +100,7 @@ bool json_integer(const cJSON *item, int64_t *ret_value)
         return false;
     if (item->valuestring) /* its double may be another number: 2^53 + 1, with a point */
         return text_parse_json_integer(item->valuestring, strlen(item->valuestring), ret_value);
-    if (!exact_is_integer(item->valuedouble))
+    if (!text_real_is_integer(item->valuedouble))
         return false;
     *ret_value = (int64_t)item->valuedouble;
     return true;

@@ -9,6 +9,7 @@
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,13 @@ struct text {
 /* Decimal integer, optional '-', digits only; true and *ret_value when minimum <= it <= maximum. */
 bool text_parse_integer(const char *text, size_t length, int64_t minimum, int64_t maximum,
                         int64_t *ret_value);
+
+/* Whole numbers from -TEXT_EXACT to TEXT_EXACT are the same as a double; beyond, two have one. */
+#define TEXT_EXACT (INT64_C(1) << 53)
+static inline bool text_real_is_integer(double value)
+{
+    return fabs(value) <= (double)TEXT_EXACT && value == floor(value);
+}
 
 /* Decimal integer as JSON may write it, 1.0 and 1e3 as well, exactly; not "" and nothing but a JSON
  * number. true and *ret_value when it is one, and fits. */

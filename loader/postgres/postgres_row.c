@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/exact.h"
 #include "common/text.h"
 #include "loader/store/feature.h"
 #include "loader/store/feature_blob.h"
@@ -209,7 +208,7 @@ static size_t print_number(const struct postgres_value *value, enum postgres_for
         return (size_t)snprintf(room, NUMBER_BYTES, "%s", number != 0 ? "true" : "false");
     if (form == POSTGRES_INTEGER && take_integer(value, &integer))
         return (size_t)(text_write_integer(room, integer) - room);
-    if (exact_is_integer(number))
+    if (text_real_is_integer(number))
         return (size_t)(text_write_integer(room, (int64_t)number) - room);
     if (value->length == sizeof(float))
         text_of_float((float)number, room);

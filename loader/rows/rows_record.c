@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/crc32c.h"
-#include "common/exact.h"
+#include "common/text.h"
 #include "loader/rows/rows_header.h"
 #include "loader/store/element.h"
 #include "loader/store/feature_blob.h"
@@ -50,7 +50,7 @@ static bool is_label(const struct rows_header *header, double label)
     case LABEL_NONE:
         return label == 0;
     case LABEL_INTEGER:
-        return exact_is_integer(label);
+        return text_real_is_integer(label);
     case LABEL_REAL:
         return isfinite(label);
     case LABEL_TEXT:

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/exact.h"
 #include "common/text.h"
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/store/feature.h"
@@ -49,7 +48,7 @@ static enum error refuse_value(sqlite3_stmt *statement, int column, const char *
 static size_t print_real(double value, char out[SQLITE_ROW_TEXT_BYTES])
 {
     double again;
-    if (exact_is_integer(value))
+    if (text_real_is_integer(value))
         return (size_t)(text_write_integer(out, (int64_t)value) - out);
     for (int digits = 15; digits <= 17; digits++) {
         sqlite3_snprintf(SQLITE_ROW_TEXT_BYTES, out, "%!.*g", digits, value);

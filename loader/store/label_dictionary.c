@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/exact.h"
 #include "common/text.h"
 
 /* An integer as one writes it, of whatever size? */
@@ -36,7 +35,7 @@ void label_kind_add(struct label_kinds *kinds, const char *text, size_t length)
     int64_t integer;
     double real;
     if (is_integer(text, length)) {
-        if (text_parse_integer(text, length, -EXACT_INTEGER, EXACT_INTEGER, &integer))
+        if (text_parse_integer(text, length, -TEXT_EXACT, TEXT_EXACT, &integer))
             kinds->integers = true;
         else
             kinds->texts = true;
@@ -137,7 +136,7 @@ bool label_value(const struct label_dictionary *dictionary, const char *text, si
         return true;
     case LABEL_INTEGER:
         if (!is_integer(text, length) ||
-            !text_parse_integer(text, length, -EXACT_INTEGER, EXACT_INTEGER, &integer))
+            !text_parse_integer(text, length, -TEXT_EXACT, TEXT_EXACT, &integer))
             return false;
         *ret_value = (double)integer;
         return true;

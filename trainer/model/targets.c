@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/exact.h"
 #include "common/text.h"
 
 /* The class of a label value, in a table sorted by value. */
@@ -51,7 +50,7 @@ static bool is_inexact_integer(const char *text)
 {
     int64_t integer;
     return text_parse_integer(text, strlen(text), INT64_MIN, INT64_MAX, &integer) &&
-           !text_parse_integer(text, strlen(text), -EXACT_INTEGER, EXACT_INTEGER, &integer);
+           !text_parse_integer(text, strlen(text), -TEXT_EXACT, TEXT_EXACT, &integer);
 }
 
 /* Classes that are no numbers cannot occur among a store's numbers, and are left out. */
