@@ -264,7 +264,8 @@ static void test_an_expired_batch_is_redelivered(void **unused)
     stream_unit_open(&unit, DURABILITY_PROCESS);
     assert_ok(unit_lease(unit.stream, "a", 0, 600, &batch));
     assert_ok(unit_lease(unit.stream, "b", 0, 400, &batch));
-    assert_fails(unit_draw(unit.stream, 10, &batch), ERROR_TIMEOUT, "the first lease expires in");
+    assert_fails(unit_draw(unit.stream, 10, &batch), ERROR_TIMEOUT,
+                 "the first lease, of worker a, expires in");
     skip_ms(3600001);
     assert_ok(stream_extend(unit.stream, "b", &seq, 1, &expires_ms)); /* nobody else has it yet */
     assert_int_equal(expires_ms, 3600000);
