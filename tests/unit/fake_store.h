@@ -25,7 +25,8 @@ struct fake_store {
     int64_t slow_id;         /* a batch that begins with it takes 20 ms more */
     bool waits;              /* a fetch waits for a stop, as one does whose server is away */
     _Atomic bool hangs;      /* a fetch heeds nothing, as one does whose disk is away */
-    _Atomic bool scan_hangs; /* the same of a scan, which gives no rows */
+    _Atomic bool scan_hangs; /* the same of a scan */
+    bool gives_features;     /* a scan; else it fails */
     _Atomic int64_t readers, fetches, scans; /* open; begun */
 };
 
@@ -110,9 +111,11 @@ static inline enum error fake_scan_features(const struct fake_store *fake, store
                                             void *context)
 {
     const struct store_info *info = &fake->store.info;
-    char *features = malloc(info->features * element_bytes(info->element) + 1);
+    size_t bytes = info->features * element_bytes(info->element) + 1;
+    char *features = malloc(bytes);
     enum error error = OK;
-    assert_non_null(features);
+    if (!features)
+        return error_set_memory(bytes, "a fake row");
     for (int64_t id = 0; id < info->rows && !error; id++) {
         double label = (double)(id % 10);
         enum row_status status = fake_row(fake, id, features);
@@ -135,9 +138,9 @@ static inline enum error fake_scan(struct store *store, enum scan_columns column
     atomic_fetch_add(&fake->scans, 1);
     while (atomic_load(&fake->scan_hangs))
         usleep(1000);
-    if (columns != SCAN_KEYS)
+    if (columns != SCAN_KEYS && fake->gives_features)
         return fake_scan_features(fake, sink, context);
-    if (!store->info.weight_column)
+    if (columns != SCAN_KEYS || !store->info.weight_column)
         return error_set(ERROR_IO, "fake.db: it cannot be scanned");
     enum error error = OK;
     for (int64_t id = 0; id < store->info.rows && !error; id++) {

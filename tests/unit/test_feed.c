@@ -67,6 +67,7 @@ static void run_cached(int64_t units, size_t batch_rows, const struct feature_mo
     setting.options.expand = true;
     setting.options.cache_bytes = 2 << 20;
     setting.options.moments = *moments;
+    setting.store.gives_features = true;
     setting.store.bad_id = 502; /* its batch comes by the store for ever */
     setting.options.bad_rows = BAD_ROWS_SKIP;
     setting_open(&setting);
