@@ -235,8 +235,7 @@ static PyObject *batch_number(struct batch_object *self, void *at)
 static PyMethodDef batch_methods[] = {
     {"show", (PyCFunction)batch_show, METH_VARARGS,
      "show(convert, shape, format, copy): (ids, labels, features), each converted: int64 [rows]; "
-     "[rows] "
-     "as q (int64), f (float32) or d (float64), [rows, classes] where one-hot, or None; "
+     "[rows] as q (int64), f (float32) or d (float64), [rows, classes] where one-hot, or None; "
      "[rows, *shape], uint8, float32 or int32."},
     {"weights", (PyCFunction)batch_weights, METH_VARARGS,
      "weights(copy=False): [rows], float32 or float64; None: the feed was not asked for them."},
