@@ -218,8 +218,8 @@ static enum error take_slots(struct copier *copier, struct slot *ret_slots[TOGET
     return error;
 }
 
-/* COPIED then, or the ring has its end at the first of them. */
-static enum error bring(struct copier *copier, struct slot *const slots[], size_t count)
+/* COPIED then; or the ring has its end at the first of them, and false. */
+static bool bring(struct copier *copier, struct slot *const slots[], size_t count)
 {
     int64_t started_ns = clock_now_ns();
     enum error error = copy_slots(copier, slots, count);
@@ -227,17 +227,17 @@ static enum error bring(struct copier *copier, struct slot *const slots[], size_
         struct error_report report;
         error_report_take(error, &report);
         ring_end(copier->ring, slots[0]->sequence, &report);
-        return error;
+        return false;
     }
     atomic_fetch_add_explicit(&copier->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
     for (size_t i = 0; i < count; i++)
         ring_copied(copier->ring, slots[i]);
-    return OK;
+    return true;
 }
 
-enum error copier_copy(struct copier *copier, struct slot *slot)
+void copier_copy(struct copier *copier, struct slot *slot)
 {
-    return bring(copier, &slot, 1);
+    (void)bring(copier, &slot, 1);
 }
 
 static void *run(void *context)
@@ -245,7 +245,7 @@ static void *run(void *context)
     struct copier *copier = context;
     struct slot *slots[TOGETHER_MOST];
     size_t count;
-    while (!take_slots(copier, slots, &count) && !bring(copier, slots, count))
+    while (!take_slots(copier, slots, &count) && bring(copier, slots, count))
         ;
     return NULL; /* what ended it is in the ring, where the caller meets it too */
 }

@@ -51,7 +51,7 @@ void copier_stop(struct copier *copier);
 
 /* Copies a slot that is COPYING and the calling thread's, on a CPU, whose queue any thread may use.
  * COPIED then, or the ring has its end there. */
-enum error copier_copy(struct copier *copier, struct slot *slot) MUST_CHECK;
+void copier_copy(struct copier *copier, struct slot *slot);
 
 /* Time spent copying and scaling, as far as threads of the host did it. */
 int64_t copier_busy_ns(const struct copier *copier);

@@ -418,12 +418,10 @@ static void count(_Atomic int64_t *counter, int64_t more)
 static enum error take_next(struct feed *feed, int64_t timeout_ms, struct slot **ret_slot)
 {
     int64_t started_ns = clock_now_ns(), deadline_ns = clock_deadline_ns(timeout_ms);
-    enum error error = ring_take_copied(feed->ring, feed->next, deadline_ns, ret_slot);
-    if (!error && (*ret_slot)->state == SLOT_COPYING) {
-        error = copier_copy(feed->copier, *ret_slot);
-        if (!error)
-            error = ring_take_copied(feed->ring, feed->next, deadline_ns, ret_slot);
-    }
+    enum error error;
+    while (!(error = ring_take_copied(feed->ring, feed->next, deadline_ns, ret_slot)) &&
+           (*ret_slot)->state == SLOT_COPYING)
+        copier_copy(feed->copier, *ret_slot);
     if (error)
         return error;
     int64_t now_ns = clock_now_ns();

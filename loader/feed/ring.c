@@ -320,12 +320,13 @@ static enum error check_caller(struct ring *ring, int64_t deadline_ns)
     return OK;
 }
 
-/* COPIED, or READY and the caller's to copy: its copier is busy elsewhere or asleep. */
+/* COPIED, or READY and the caller's to copy: its copier is busy elsewhere or asleep; or, while the
+ * copier is at it, the next one that nobody copies yet. */
 static struct slot *find_for_caller(struct ring *ring, int64_t sequence)
 {
     struct slot *slot = find(ring, SLOT_COPIED, sequence);
-    if (!slot && ring->shape.caller_copies && ring->next_copy == sequence && has_target(ring))
-        slot = find(ring, SLOT_READY, sequence);
+    if (!slot && ring->shape.caller_copies && ring->next_copy < ring->end && has_target(ring))
+        slot = find(ring, SLOT_READY, ring->next_copy);
     return slot;
 }
 

@@ -93,7 +93,7 @@ struct ring_shape {
     bool has_lengths;   /* rows differ in length */
     bool has_places;    /* rows are gathered, by their places */
     size_t targets;     /* batches on the device at a time, on a CPU; 0: K */
-    bool caller_copies; /* whoever waits for a batch that nobody copies yet is to do it itself */
+    bool caller_copies; /* whoever waits for a batch is to copy one that nobody copies yet */
 };
 
 struct ring;
@@ -117,8 +117,8 @@ struct slot *ring_take_adjacent(struct ring *ring, const struct slot *slot);
 /* COPYING -> COPIED. */
 void ring_copied(struct ring *ring, struct slot *slot);
 #define RING_NOT_YET "not-yet"
-/* COPIED -> BUSY; or, where `caller_copies`, READY -> COPYING: then the caller copies it, says so
- * by ring_copied(), and asks again. Waits for number `sequence` until `deadline_ns` (clock.h), then
+/* COPIED -> BUSY; or, where `caller_copies`, READY -> COPYING, of this batch or, while that is
+ * COPYING, of one behind it: then the caller copies it, says so by ring_copied(), and asks again. Waits for number `sequence` until `deadline_ns` (clock.h), then
  * ERROR_TIMEOUT of the kind RING_NOT_YET; at or beyond the end as ring_take_ready(). A wait of many
  * seconds is logged, with the stage that it waits for. ERROR_USAGE when as many batches are BUSY as
  * can be: waiting might never end. */

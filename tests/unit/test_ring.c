@@ -329,6 +329,34 @@ static void test_what_lies_before_the_end_is_delivered(void **state)
     ring_free(ring);
 }
 
+/* Both copy at a time; a failure of the one behind does not hide the one before it. */
+static void test_who_waits_for_a_copy_copies_the_next(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring_whose(5, 3, true);
+    struct slot *first, *next, *slot;
+    for (int64_t i = 0; i < 4; i++)
+        fill(ring, i);
+    assert_ok(ring_take_ready(ring, &first));
+    assert_ok(ring_take_copied(ring, 0, INT64_MAX, &next));
+    assert_int_equal(next->state, SLOT_COPYING);
+    assert_int_equal(next->sequence, 1);
+    ring_copied(ring, next);
+    assert_ok(ring_take_copied(ring, 0, INT64_MAX, &slot)); /* still not there */
+    assert_int_equal(slot->sequence, 2);
+    end(ring, 2, ERROR_IO, "a copy that failed");
+    assert_fails(ring_take_copied(ring, 0, clock_deadline_ns(0), &slot), ERROR_TIMEOUT, "no batch");
+    ring_copied(ring, first);
+    for (int64_t i = 0; i < 2; i++) {
+        assert_ok(ring_take_copied(ring, i, INT64_MAX, &slot));
+        assert_int_equal(slot->state, SLOT_BUSY);
+        assert_int_equal(slot->sequence, i);
+        ring_put(ring, slot);
+    }
+    assert_fails(ring_take_copied(ring, 2, INT64_MAX, &slot), ERROR_IO, "a copy that failed");
+    ring_free(ring);
+}
+
 static void test_stop_ends_everything(void **state)
 {
     (void)state;
@@ -642,6 +670,7 @@ int main(void)
         cmocka_unit_test(test_a_gpu_may_have_more_memory),
         cmocka_unit_test(test_order_is_by_number),
         cmocka_unit_test(test_who_waits_copies),
+        cmocka_unit_test(test_who_waits_for_a_copy_copies_the_next),
         cmocka_unit_test(test_fewer_targets_than_slots),
         cmocka_unit_test(test_a_gpu_has_a_target_for_each_slot),
         cmocka_unit_test(test_takes_what_is_adjacent),
