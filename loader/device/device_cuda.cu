@@ -651,8 +651,8 @@ static enum error cuda_gather_f32(struct device_queue *queue, float *to,
     if (error || from->count == 0 || from->columns == 0)
         return error;
     gather_f32_normal<<<grid_for(from->count, from->columns), THREADS_A_BLOCK, 0, queue->stream>>>(
-        to, (const float *)from->rows, from->stride_bytes / sizeof(float), from->places, from->count,
-        from->columns, mean, deviation);
+        to, (const float *)from->rows, from->stride_bytes / sizeof(float), from->places,
+        from->count, from->columns, mean, deviation);
     return launched(queue->device, "gathering rows of floats");
 }
 
