@@ -118,10 +118,11 @@ struct slot *ring_take_adjacent(struct ring *ring, const struct slot *slot);
 void ring_copied(struct ring *ring, struct slot *slot);
 #define RING_NOT_YET "not-yet"
 /* COPIED -> BUSY; or, where `caller_copies`, READY -> COPYING, of this batch or, while that is
- * COPYING, of one behind it: then the caller copies it, says so by ring_copied(), and asks again. Waits for number `sequence` until `deadline_ns` (clock.h), then
- * ERROR_TIMEOUT of the kind RING_NOT_YET; at or beyond the end as ring_take_ready(). A wait of many
- * seconds is logged, with the stage that it waits for. ERROR_USAGE when as many batches are BUSY as
- * can be: waiting might never end. */
+ * COPYING, of one behind it: then the caller copies it, says so by ring_copied(), and asks again.
+ * Waits for number `sequence` until `deadline_ns` (clock.h), then ERROR_TIMEOUT of the kind
+ * RING_NOT_YET; at or beyond the end as ring_take_ready(). A wait of many seconds is logged, with
+ * the stage that it waits for. ERROR_USAGE when as many batches are BUSY as can be: waiting might
+ * never end. */
 enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
                             struct slot **ret_slot) MUST_CHECK;
 /* The wait of ring_take_copied(), or the next one to come, ends with ERROR_CANCELLED. */
