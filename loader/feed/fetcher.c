@@ -124,9 +124,10 @@ static void judge_values(struct fetcher *fetcher)
 /* Judges by as many rows as are no accident. */
 static void look_at_values(struct fetcher *fetcher, const struct slot *slot)
 {
+    const struct fetcher_options *options = &fetcher->all->options;
     struct feature_range *range = &fetcher->range;
-    size_t rows = slot->places ? slot->new_rows + slot->own_rows : slot->rows;
-    if (!fetcher->all->options.wants_integers || fetcher->all->info->element != ELEMENT_F32 ||
+    size_t rows = options->resident ? slot->new_rows + slot->own_rows : slot->rows;
+    if (!options->wants_integers || fetcher->all->info->element != ELEMENT_F32 ||
         range->rows >= JUDGED_ROWS)
         return;
     feature_range_add_floats(range, slot->host, rows * slot->width, rows);
