@@ -15,10 +15,9 @@ enum error healthcheck_run(const struct program *program, const struct command *
                            const char *listen, int argc, char **argv) MUST_CHECK;
 
 /* For the details of such a command. */
-#define HEALTHCHECK_DETAILS                                                                     \
-    "One request, answered or not: a container's probe repeats it. A server that listens at\n"  \
-    "every address (0.0.0.0, ::) is asked over loopback. No token is needed. With TLS, --url\n" \
-    "needs a name that the certificate has; TOMBOLA_CA is the PEM file of those who may have\n" \
-    "signed it.\n"
+#define HEALTHCHECK_DETAILS                                                                       \
+    "Sends one request: a container's probe repeats it. A server that listens on all addresses\n" \
+    "(0.0.0.0, ::) is reached over loopback. No token is needed. With TLS, --url needs a name\n"  \
+    "in the certificate; TOMBOLA_CA is a PEM file of the certificate authorities to trust.\n"
 
 #endif

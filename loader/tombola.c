@@ -152,7 +152,7 @@ static enum error check_options(const struct tombola_options *options)
         return error_set(ERROR_USAGE, "pull is %d; 0 to 2 (enum tombola_pull) are possible",
                          options->pull);
     if (options->worker && options->pull != TOMBOLA_LEASE)
-        return error_set(ERROR_USAGE, "worker is the name of who is lent to: for TOMBOLA_LEASE");
+        return error_set(ERROR_USAGE, "worker names the holder of leases: it is for TOMBOLA_LEASE");
     if (options->bad_rows < TOMBOLA_BAD_ROWS_FAIL || options->bad_rows > TOMBOLA_BAD_ROWS_REPLACE)
         return error_set(ERROR_USAGE, "bad_rows is %d; 0 to 2 (enum tombola_bad_rows) are possible",
                          options->bad_rows);
@@ -160,15 +160,15 @@ static enum error check_options(const struct tombola_options *options)
                      options->part != 0 || options->parts != 0;
     if (options->pull != TOMBOLA_INDEX && (has_ranks || options->state))
         return error_set(ERROR_USAGE,
-                         "rank, world, part, parts, pad and state are for TOMBOLA_INDEX: what is "
-                         "lent or drawn the sampler divides and remembers");
+                         "rank, world, part, parts, pad and state are for TOMBOLA_INDEX: the "
+                         "sampler divides and records leases and draws itself");
     enum error error =
         rank_walk_check(options->rank, options->world, options->part, options->parts);
     if (error)
         return error;
     if (options->pull != TOMBOLA_INDEX && options->bucket_window > 0)
-        return error_set(ERROR_USAGE, "bucket_window is for TOMBOLA_INDEX: what is lent or drawn "
-                                      "comes as it is");
+        return error_set(ERROR_USAGE, "bucket_window is for TOMBOLA_INDEX: leases and draws come "
+                                      "in stream order");
     if (options->state && options->first_index != 0)
         return error_set(ERROR_USAGE, "first_index is %lld beside a state, which says it",
                          (long long)options->first_index);
@@ -562,8 +562,9 @@ int tombola_feed_state(struct tombola_feed *feed, const char **ret_state)
         return error_set(ERROR_USAGE, "tombola_feed_state: %s is NULL",
                          feed ? "ret_state" : "the feed");
     if (!feed->by_index)
-        return error_set(ERROR_USAGE, "tombola_feed_state: what is lent or drawn the sampler "
-                                      "remembers (POST /streams/NAME/checkpoint)");
+        return error_set(ERROR_USAGE,
+                         "tombola_feed_state is for TOMBOLA_INDEX: the sampler "
+                         "records leases and draws itself (POST /streams/NAME/checkpoint)");
     int gpu = -1;
     enum error error = enter(feed, "tombola_feed_state", &gpu);
     if (error)

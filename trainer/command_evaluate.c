@@ -12,14 +12,13 @@ const struct command command_evaluate = {
     .hints = commands_trained_hints,
     .summary = "print how good a model is on a store",
     .details =
-        "  tombola-trainer evaluate --store sqlite:test.db --logdir run\n"
-        "  tombola-trainer evaluate --sampler http://127.0.0.1:8080 --stream test --store "
-        "sqlite:all.db \\\n"
-        "                           --logdir run\n"
-        "Precision, recall and F1 of each class, and which class was taken for which. The last "
-        "line\n"
-        "is `accuracy: 0.9655`, or `mean squared error: ...` of a regression.\n"
-        "The model's columns are found by name where the store has names.\n" COMMANDS_ENVIRONMENT,
+        "  tombola-trainer evaluate --store test.sqlite --logdir run\n"
+        "  tombola-trainer evaluate --store all.sqlite --logdir run \\\n"
+        "                           --sampler http://127.0.0.1:8080 --stream test\n"
+        "Prints precision, recall and F1 of each class and the confusion matrix. The last line is\n"
+        "`accuracy: 0.9655`, or for a regression `mean squared error: ...`. Columns are matched "
+        "to\n"
+        "the model's features by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
     .ends_anywhere = true,
 };

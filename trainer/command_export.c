@@ -22,9 +22,10 @@ const struct command command_export = {
     .summary = "write a model as an ONNX file",
     .details =
         "  tombola-trainer export --logdir run --out model.onnx\n"
-        "The file takes `features`, rows as the store has them: scaling and --normalize are part\n"
-        "of it. It gives `probabilities` and `class`, the number of the most probable one, or\n"
-        "`prediction` of a regression. Its metadata have the `classes` as a JSON list.\n",
+        "The input is `features`, rows as the store has them: scaling and --normalize are part of\n"
+        "the graph. The outputs are `probabilities` and `class`, the index of the most probable\n"
+        "one, or for a regression `prediction`. The metadata key `classes` lists the classes as\n"
+        "JSON.\n",
     .run = run,
     .ends_anywhere = true,
 };

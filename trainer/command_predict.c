@@ -10,9 +10,10 @@ const struct command command_predict = {
     .summary = "write predictions for a store as CSV",
     .details =
         "  tombola-trainer predict --store new.csv --logdir run > predictions.csv\n"
-        "Columns: id,label,predicted and the probability of each class: p0,p1,... where\n"
-        "classes are numbered so, else p_CLASS (a regression: id,label,predicted).\n"
-        "The model's columns are found by name where the store has names.\n" COMMANDS_ENVIRONMENT,
+        "Columns: id,label,predicted and the probability of each class, p0,p1,... if the classes\n"
+        "are 0,1,..., else p_CLASS; for a regression id,label,predicted. Columns are matched to "
+        "the\n"
+        "model's features by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
     .ends_anywhere = true,
 };

@@ -19,10 +19,10 @@ const struct command command_tf_config = {
         "    while read -r node variable; do\n"
         "      ssh -n \"$node\" \"$variable tombola-trainer train OPTIONS\" &\n"
         "    done; wait\n"
-        "Each node runs two tasks: a parameter server, and on the first node the master, on the\n"
-        "others a worker. Prints two lines a node: the node, a space, and TF_CONFIG='...' as a "
-        "shell\n"
-        "reads it. The same command with the same options is started for every task.\n",
+        "Each node runs two tasks: a parameter server and a worker (on the first node, the "
+        "master).\n"
+        "Prints two lines per node: the node, a space, and TF_CONFIG='...', quoted for a shell.\n"
+        "Start every task with the same command and options.\n",
     .run = run,
 };
 
@@ -66,20 +66,20 @@ static enum error run(const struct program *program, int argc, char **argv)
          .type = OPTION_TEXT,
          .target = &nodes,
          .argument = "HOST,HOST,...",
-         .help = "names or addresses of the nodes; the first one is the chief",
+         .help = "names or addresses of the nodes; the first is the chief",
          .required = true},
         {.name = "ps_port",
          .type = OPTION_INTEGER,
          .target = &ps_port,
          .argument = "PORT",
-         .help = "of the parameter server of each node",
+         .help = "port of the parameter server on each node",
          .minimum = 1,
          .maximum = UINT16_MAX},
         {.name = "worker_port",
          .type = OPTION_INTEGER,
          .target = &worker_port,
          .argument = "PORT",
-         .help = "of the master or worker of each node",
+         .help = "port of the master or worker on each node",
          .minimum = 1,
          .maximum = UINT16_MAX},
     };

@@ -127,23 +127,21 @@ static const struct option_hint hints[] = {
     {"save_summary_steps", "summaries are written by time: --summary-secs SECONDS"},
     {"early_stopping_patience", "it is called --early-stopping here"},
     {"label", "it is part of the store's URI: --store 'csv:train.csv?label=NAME'"},
-    {"num_workers", "the feed's threads need no number; --threads N is of matrix products"},
+    {"num_workers", "the feed chooses its own threads; --threads N is for matrix products"},
     {NULL, NULL},
 };
 
 const struct command command_train = {
     .name = "train",
     .hints = hints,
-    .summary = "train a model until --train-steps; go on from the logdir's checkpoint",
+    .summary = "train a model up to --train-steps, resuming from the checkpoint in --logdir",
     .details =
-        "  tombola-trainer train --sampler http://127.0.0.1:8080 --store sqlite:train.db "
-        "--logdir run\n"
-        "Step by step output goes to standard output, progress to standard error. SIGTERM saves a\n"
-        "checkpoint and ends with exit status 143; the same command goes on from there.\n"
-        "The checkpoint remembers the features' names: a store's columns are found by them, in "
-        "any\n"
-        "order. A start that fails before the first batch leaves no "
-        "checkpoint.\n" COMMANDS_ENVIRONMENT,
+        "  tombola-trainer train --sampler http://127.0.0.1:8080 --store train.sqlite --logdir "
+        "run\n"
+        "Steps are printed on standard output, progress on standard error. SIGTERM saves a\n"
+        "checkpoint and exits with status 143; the same command resumes from it. The checkpoint\n"
+        "records the names of the features, so that a store may have its columns in any order. A\n"
+        "run that fails before its first batch leaves no checkpoint.\n" COMMANDS_ENVIRONMENT,
     .run = run,
 };
 
@@ -171,10 +169,10 @@ static enum error choose_aggregate(const struct arguments *arguments, const stru
                                    size_t *ret_aggregate)
 {
     if (arguments->sync && arguments->staleness >= 0)
-        return error_set(ERROR_USAGE, "--staleness is of asynchronous training: with --sync no "
-                                      "values are old");
+        return error_set(ERROR_USAGE, "--staleness is for asynchronous training: with --sync "
+                                      "no values are old");
     if (!arguments->sync && arguments->aggregate > 0)
-        return error_set(ERROR_USAGE, "--replicas-to-aggregate is of synchronous training: give "
+        return error_set(ERROR_USAGE, "--replicas-to-aggregate is for synchronous training: give "
                                       "--sync too");
     if (arguments->sync && cluster->is_alone)
         log_warning("--sync has no effect: one process trains alone");
@@ -202,7 +200,7 @@ static enum error choose_exchange(const struct arguments *arguments, const struc
     }
     if (!arguments->sync)
         return error_set(ERROR_USAGE,
-                         "--exchange nccl is of synchronous training: give --sync too");
+                         "--exchange nccl is for synchronous training: give --sync too");
     if (cluster_server_count(cluster) > 1)
         return error_set(ERROR_USAGE,
                          "--exchange nccl takes one parameter server, which counts batches and "
@@ -254,7 +252,7 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .type = OPTION_TEXT,
          .target = &options->sampler_url,
          .argument = "URL",
-         .help = "the sampler that hands out the batches, http://HOST:PORT",
+         .help = "the sampler to draw batches from, http://HOST:PORT",
          .required = true},
         {.name = "stream",
          .type = OPTION_TEXT,
@@ -265,86 +263,89 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .type = OPTION_TEXT,
          .target = &options->store_uri,
          .argument = "URI",
-         .help = "where the rows are fetched by id",
+         .help = "where to fetch the rows by id: csv:PATH, sqlite:PATH, "
+                 "postgresql://..., rows:PATH",
          .required = true},
         {.name = "logdir",
          .type = OPTION_TEXT,
          .target = &options->logdir,
          .argument = "DIR",
-         .help = "the folder for checkpoints; training goes on from the newest",
+         .help = "folder for checkpoints and event files; training resumes from the "
+                 "newest checkpoint",
          .required = true},
         {.name = "init_from",
          .type = OPTION_TEXT,
          .target = &options->init_from,
          .argument = "FILE",
-         .help = "begin with the parameters of this checkpoint, or of any safetensors file with "
-                 "tensors of their names and shapes"},
+         .help = "start from the parameters in this checkpoint, or in any safetensors "
+                 "file whose tensors have the same names and shapes"},
         {.name = "model",
          .type = OPTION_CHOICE,
          .target = &arguments->model,
          .choices = "linear|softmax|mlp",
-         .help = "regression, or classifier without or with hidden layers"},
+         .help = "regression, or a classifier without (softmax) or with (mlp) hidden "
+                 "layers"},
         {.name = "hidden_units",
          .type = OPTION_TEXT,
          .target = &arguments->hidden_units,
          .argument = "N[,N]",
-         .help = "units of each hidden layer of an mlp (default 100); other models have none",
+         .help = "mlp only: units of each hidden layer (default 100)",
          .given = &arguments->hidden_units_given},
         {.name = "loss",
          .type = OPTION_CHOICE,
          .target = &arguments->loss,
          .choices = "mean|sum",
-         .help = "over the rows of a batch (default: mlp sum, others mean)"},
+         .help = "how the losses of a batch's rows are combined (default: sum for mlp, "
+                 "else mean)"},
         {.name = "optimizer",
          .type = OPTION_CHOICE,
          .target = &arguments->learns.optimizer,
          .choices = "sgd|momentum|adagrad|adam",
-         .help = "how parameters follow gradients"},
+         .help = "how gradients update the parameters"},
         {.name = "learning_rate",
          .type = OPTION_REAL,
          .target = &arguments->learns.learning_rate,
          .argument = "RATE",
-         .help = "the factor of each update, or what its schedule begins with"},
+         .help = "the learning rate, or what its schedule starts from"},
         {.name = "batch_size",
          .type = OPTION_INTEGER,
          .target = &options->batch_rows,
          .argument = "ROWS",
-         .help = "rows of one step",
+         .help = "rows per step",
          .minimum = 1,
          .maximum = 1000000},
         {.name = "train_steps",
          .type = OPTION_INTEGER,
          .target = &options->train_steps,
          .argument = "N",
-         .help = "the global step to end at, counted over all runs in the logdir",
+         .help = "global step to stop at, counted over all runs in the logdir",
          .minimum = 1,
          .maximum = (long double)INT64_MAX},
         {.name = "seed",
          .type = OPTION_INTEGER,
          .target = &arguments->seed,
          .argument = "N",
-         .help = "of the initial parameters; drawn and logged when not given",
+         .help = "seed of the initial parameters (default: drawn at random and logged)",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "test_store",
          .type = OPTION_TEXT,
          .target = &options->test_store_uri,
          .argument = "URI",
-         .help = "rows to test on while training; held in memory"},
+         .help = "rows to test on during training; they are kept in memory"},
         {.name = "test_every",
          .type = OPTION_INTEGER,
          .target = &options->test_every,
          .argument = "STEPS",
-         .help = "steps between two tests; 0: only at the end",
+         .help = "steps between tests; 0: test only at the end",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "early_stopping",
          .type = OPTION_INTEGER,
          .target = &options->early_stopping,
          .argument = "TESTS",
-         .help = "end when so many tests in a row (in a cluster: checkpoints that an evaluator "
-                 "scores) had no lower loss than the best before them; 0: "
-                 "train all steps",
+         .help = "stop after this many tests in a row (in a cluster: scored "
+                 "checkpoints) without a new lowest loss; 0: train all steps",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "save_secs",
@@ -352,44 +353,46 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .target = &arguments->save_seconds,
          .given = &arguments->save_given,
          .argument = "SECONDS",
-         .help = "time between two checkpoints; 0: only at start and end (default in a cluster: "
-                 "60)",
+         .help = "seconds between checkpoints; 0: only at start and end (default in a "
+                 "cluster: 60)",
          .minimum = 0,
          .maximum = 1e9},
         {.name = "summary_secs",
          .type = OPTION_REAL,
          .target = &options->summary_seconds,
          .argument = "SECONDS",
-         .help = "time between two summaries in the logdir's event files, for TensorBoard, and in "
-                 "events.jsonl; 0: there are none",
+         .help = "seconds between summaries in the logdir's event files (TensorBoard) "
+                 "and events.jsonl; 0: no summaries",
          .minimum = 0,
          .maximum = 1e9},
         {.name = "print_every",
          .type = OPTION_INTEGER,
          .target = &options->print_every,
          .argument = "STEPS",
-         .help = "steps between two lines on standard output; 0: none",
+         .help = "steps between lines on standard output; 0: none",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "patience",
          .type = OPTION_REAL,
          .target = &arguments->patience_seconds,
          .argument = "SECONDS",
-         .help = "give up if the sampler does not answer for this long, or a trainer of another "
-                 "machine has the logdir",
+         .help = "give up if the sampler does not answer for this long, or if a trainer "
+                 "on another machine holds the logdir",
          .minimum = 0,
          .maximum = 1e9},
         {.name = "normalize",
          .type = OPTION_FLAG,
          .target = &options->normalize,
-         .help = "take features, and the target of a regression, less their mean and divided by "
-                 "their standard deviation; the checkpoint keeps both"},
+         .help = "standardize the features, and a regression's target: subtract the "
+                 "mean, divide by the standard deviation; both are saved in the "
+                 "checkpoint"},
         {.name = "feature_scale",
          .type = OPTION_REAL,
          .target = &arguments->feature_scale,
          .argument = "FACTOR",
-         .help = "features are multiplied with it (default: 1/255 where the store holds nothing "
-                 "but integers from 0 to 255, else 1; a table of small integers wants 1)",
+         .help = "multiply every feature by this (default: 1/255 if the store holds "
+                 "only integers from 0 to 255, else 1; use 1 for a table of small "
+                 "integers)",
          .minimum = 1e-30,
          .maximum = 1e30},
         CACHE_OPTIONS(&options->cache_bytes, &arguments->cache_bytes_given, &options->cache,
@@ -398,74 +401,74 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .type = OPTION_TEXT,
          .target = &arguments->cluster.ps_hosts,
          .argument = "HOST:PORT,...",
-         .help = "the cluster's parameter servers; the same list for every process"},
+         .help = "the cluster's parameter servers; give every process the same list"},
         {.name = "worker_hosts",
          .type = OPTION_TEXT,
          .target = &arguments->cluster.worker_hosts,
          .argument = "HOST:PORT,...",
-         .help = "the cluster's workers, the first of which is the chief; the same list for every "
-                 "process"},
+         .help = "the cluster's workers, the chief first; give every process the same "
+                 "list"},
         {.name = "sync",
          .type = OPTION_FLAG,
          .target = &arguments->sync,
-         .help = "workers of a cluster take each step together: the same result whoever is slow, "
-                 "comes, goes or is killed"},
+         .help = "all workers of a cluster take each step together: the result is the "
+                 "same however slow they are, and whoever joins, leaves or is killed"},
         {.name = "replicas_to_aggregate",
          .type = OPTION_INTEGER,
          .target = &arguments->aggregate,
          .argument = "N",
-         .help = "--sync: batches a step, whose gradients are averaged (default: one for each "
-                 "listed worker); more workers than that are spare",
+         .help = "with --sync: batches per step, whose gradients are averaged (default: "
+                 "one per listed worker); workers beyond that are spares",
          .minimum = 1,
          .maximum = AGGREGATE_LIMIT},
         {.name = "exchange",
          .type = OPTION_CHOICE,
          .target = &arguments->exchange,
          .choices = "servers|nccl",
-         .help = "--sync: where gradients are added up: on the parameter servers, or by NCCL from "
-                 "GPU to GPU, one for each worker, with one ps or none; the number of workers then "
-                 "changes last bits"},
+         .help = "with --sync: add the gradients up on the parameter servers, or with "
+                 "NCCL from GPU to GPU, one GPU per worker and at most one ps; with "
+                 "nccl the number of workers affects the last bits"},
         {.name = "staleness",
          .type = OPTION_INTEGER,
          .target = &arguments->staleness,
          .argument = "N",
-         .help = "asynchronous: a gradient of values that are more than N steps old is computed "
-                 "again with new ones (default: none is); well above the number of workers",
+         .help = "without --sync: recompute a gradient whose values are more than N "
+                 "steps old (default: never); set it well above the number of workers",
          .minimum = 0,
          .maximum = INT64_MAX},
         {.name = "ps_strategy",
          .type = OPTION_CHOICE,
          .target = &arguments->ps_strategy,
          .choices = "bytes|round_robin",
-         .help = "how parameters are spread over servers: evenly, or a tensor each in turn"},
+         .help = "how parameters are distributed over the servers: balanced by bytes, "
+                 "or whole tensors in turn"},
         {.name = "ps_transport",
          .type = OPTION_CHOICE,
          .target = &arguments->ps_transport,
          .choices = "auto|tcp",
-         .help = "gradients and values: through shared memory between processes of one machine, "
-                 "else by TCP; or by TCP always"},
+         .help = "auto: shared memory between processes of one machine, TCP otherwise; "
+                 "tcp: always TCP"},
         {.name = "status_listen",
          .type = OPTION_TEXT,
          .target = &arguments->status_listen,
          .argument = "HOST:PORT",
-         .help =
-             "address at which a worker answers /healthz, /readyz, /status and /metrics: steps, "
-             "rows, how long it waited for data; port 0 takes a free one, which the log names "
-             "(default: none; servers answer on their own port)"},
+         .help = "address at which a worker serves /healthz, /readyz, /status and "
+                 "/metrics: steps, rows, time spent waiting for data; port 0 takes a "
+                 "free port and logs it (default: none; servers answer on their own "
+                 "port)"},
         {.name = "token_file",
          .type = OPTION_TEXT,
          .target = &options->guard.token_file,
          .argument = "FILE",
-         .help = "who may read /status and /metrics: JSON with the SHA-256 and the scope, read, of "
-                 "each token, such as the sampler's file; read again on SIGHUP (default: "
-                 "everybody)"},
+         .help = "who may read /status and /metrics: JSON with the SHA-256 and the "
+                 "scopes of each token (scope read), such as the sampler's token file; "
+                 "reloaded on SIGHUP (default: anyone)"},
         {.name = "tls_cert",
          .type = OPTION_TEXT,
          .target = &options->guard.tls_cert,
          .argument = "FILE",
-         .help =
-             "certificate chain (PEM) for HTTPS on the servers' ports and --status-listen; read "
-             "again on SIGHUP"},
+         .help = "certificate chain (PEM) for HTTPS on the servers' ports and "
+                 "--status-listen; reloaded on SIGHUP"},
         {.name = "tls_key",
          .type = OPTION_TEXT,
          .target = &options->guard.tls_key,
@@ -475,12 +478,12 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .type = OPTION_TEXT,
          .target = &arguments->cluster.job_name,
          .argument = "NAME",
-         .help = "what this process does in the cluster: ps, worker or evaluator"},
+         .help = "this process's role in the cluster: ps, worker or evaluator"},
         {.name = "task_index",
          .type = OPTION_INTEGER,
          .target = &arguments->cluster.task_index,
          .argument = "N",
-         .help = "which ps or worker of the list this process is",
+         .help = "this process's place in the list of its role, from 0",
          .minimum = 0,
          .maximum = CLUSTER_INDEX_LIMIT,
          .given = &arguments->cluster.task_index_given},
@@ -490,15 +493,15 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .type = OPTION_CHOICE,
          .target = &arguments->cuda_graphs,
          .choices = "auto|off",
-         .help = "auto: the work of a batch is one launch on a GPU, where that works; off: each "
-                 "operation is launched by itself, with the same results"},
+         .help = "auto: launch a batch's work on the GPU as one CUDA graph where "
+                 "possible; off: launch each operation separately, with the same results"},
         {.name = "resident",
          .type = OPTION_CHOICE,
          .target = &arguments->resident,
          .choices = "auto|off",
-         .help =
-             "auto: on a GPU all rows stay there, each copied once, if they take no more than a "
-             "half of the memory that is left; off: each batch is copied, with the same results"},
+         .help = "auto: keep all rows on the GPU, copying each once, if they take at "
+                 "most half of its free memory; off: copy each batch, with the same "
+                 "results"},
     };
     enum { OWN = sizeof(table) / sizeof(table[0]), ALL = OWN + HYPERPARAMETER_OPTIONS };
     struct option all[ALL];
@@ -515,7 +518,8 @@ static enum error choose_status(struct arguments *arguments, const struct cluste
     enum error error = options_host_port("status_listen", arguments->status_listen,
                                          arguments->status_host, &options->status_port);
     if (cluster->role == CLUSTER_PS || cluster->role == CLUSTER_EVALUATOR)
-        log_info("--status-listen is of workers: a ps answers on its own port, an evaluator not");
+        log_info(
+            "--status-listen is for workers: a ps answers on its own port, an evaluator has none");
     else
         options->status_host = arguments->status_host;
     return error;

@@ -18,12 +18,12 @@ extern const struct command command_tf_config;
 extern const struct command command_healthcheck;
 
 /* The choice of what to do with bad rows, for each command's table: of a text. */
-#define COMMANDS_BAD_ROWS_OPTION(name_text)                                                       \
-    {                                                                                             \
-        .name = "bad_rows", .type = OPTION_CHOICE, .target = (name_text),                         \
-        .choices = "fail|skip|replace",                                                           \
-        .help = "what to do with rows that are missing or damaged: end, leave them out, or take " \
-                "zeros"                                                                           \
+#define COMMANDS_BAD_ROWS_OPTION(name_text)                                              \
+    {                                                                                    \
+        .name = "bad_rows", .type = OPTION_CHOICE, .target = (name_text),                \
+        .choices = "fail|skip|replace",                                                  \
+        .help = "rows that are missing or damaged: stop (fail), leave them out (skip), " \
+                "or use zeros (replace)"                                                 \
     }
 /* "fail", "skip" or "replace". */
 enum bad_rows commands_bad_rows(const char *name);
@@ -44,52 +44,53 @@ extern const struct option_hint commands_trained_hints[];
 
 /* The options that choose a checkpoint, for each command's table: of a struct
  * trained_model_options. */
-#define COMMANDS_CHECKPOINT_OPTIONS(options)                                          \
-    {.name = "logdir",                                                                \
-     .type = OPTION_TEXT,                                                             \
-     .target = &(options)->logdir,                                                    \
-     .argument = "DIR",                                                               \
-     .help = "the folder of the training; its newest checkpoint is taken"},           \
-        {.name = "checkpoint",                                                        \
-         .type = OPTION_TEXT,                                                         \
-         .target = &(options)->checkpoint,                                            \
-         .argument = "FILE",                                                          \
-         .help = "this checkpoint, instead of a logdir's newest"},                    \
-    {                                                                                 \
-        .name = "best", .type = OPTION_FLAG, .target = &(options)->best,              \
-        .help = "the logdir's model with the lowest test loss, instead of its newest" \
+#define COMMANDS_CHECKPOINT_OPTIONS(options)                                         \
+    {.name = "logdir",                                                               \
+     .type = OPTION_TEXT,                                                            \
+     .target = &(options)->logdir,                                                   \
+     .argument = "DIR",                                                              \
+     .help = "the training's folder; its newest checkpoint is used"},                \
+        {.name = "checkpoint",                                                       \
+         .type = OPTION_TEXT,                                                        \
+         .target = &(options)->checkpoint,                                           \
+         .argument = "FILE",                                                         \
+         .help = "this checkpoint instead of a logdir's newest"},                    \
+    {                                                                                \
+        .name = "best", .type = OPTION_FLAG, .target = &(options)->best,             \
+        .help = "the logdir's model with the lowest test loss instead of its newest" \
     }
 
 /* For --help of commands that ask a sampler. */
 #define COMMANDS_ENVIRONMENT                                                                      \
-    "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token, and in a cluster it "   \
-    "is\n"                                                                                        \
-    "the password of the training; TOMBOLA_CA is the PEM file of those who may have signed the\n" \
-    "certificate of an https:// sampler.\n"
+    "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token, and is the password\n"  \
+    "of a cluster's training; TOMBOLA_CA is a PEM file of the certificate authorities to trust\n" \
+    "for an https:// sampler.\n"
 
 /* The options that choose an engine, for each command's table: of a struct engine_options and an
  * int64_t for the threads. */
 #define COMMANDS_THREADS_LIMIT 1024
-#define COMMANDS_ENGINE_OPTIONS(engine, thread_count)                                           \
-    {.name = "device",                                                                          \
-     .type = OPTION_TEXT,                                                                       \
-     .target = &(engine)->device,                                                               \
-     .argument = "NAME",                                                                        \
-     .help = "cpu, cuda, cuda:N, or auto: a GPU if there is one"},                              \
-        {.name = "blas",                                                                        \
-         .type = OPTION_TEXT,                                                                   \
-         .target = &(engine)->blas,                                                             \
-         .argument = "NAME",                                                                    \
-         .help = "matrix products on the CPU: auto, onednn, openblas, openblas:CORE or plain"}, \
-        {.name = "precision",                                                                   \
-         .type = OPTION_CHOICE,                                                                 \
-         .target = &(engine)->precision,                                                        \
-         .choices = "f32|tf32|bf16",                                                            \
-         .help = "of the factors of matrix products on a GPU; sums and parameters are f32"},    \
-    {                                                                                           \
-        .name = "threads", .type = OPTION_INTEGER, .target = (thread_count), .argument = "N",   \
-        .help = "threads of one matrix product on the CPU, by oneDNN", .minimum = 1,            \
-        .maximum = COMMANDS_THREADS_LIMIT                                                       \
+#define COMMANDS_ENGINE_OPTIONS(engine, thread_count)                                         \
+    {.name = "device",                                                                        \
+     .type = OPTION_TEXT,                                                                     \
+     .target = &(engine)->device,                                                             \
+     .argument = "NAME",                                                                      \
+     .help = "cpu, cuda, cuda:N, or auto: a GPU if there is one"},                            \
+        {.name = "blas",                                                                      \
+         .type = OPTION_TEXT,                                                                 \
+         .target = &(engine)->blas,                                                           \
+         .argument = "NAME",                                                                  \
+         .help = "library for matrix products on the CPU: auto, onednn, openblas, "           \
+                 "openblas:CORE or plain"},                                                   \
+        {.name = "precision",                                                                 \
+         .type = OPTION_CHOICE,                                                               \
+         .target = &(engine)->precision,                                                      \
+         .choices = "f32|tf32|bf16",                                                          \
+         .help = "precision of the factors of matrix products on a GPU; sums and "            \
+                 "parameters are f32"},                                                       \
+    {                                                                                         \
+        .name = "threads", .type = OPTION_INTEGER, .target = (thread_count), .argument = "N", \
+        .help = "threads per matrix product on the CPU (oneDNN)", .minimum = 1,               \
+        .maximum = COMMANDS_THREADS_LIMIT                                                     \
     }
 
 #endif

@@ -47,12 +47,13 @@ enum error commands_with_trained(const struct program *program, const struct com
          .type = OPTION_TEXT,
          .target = &source.sampler_url,
          .argument = "URL",
-         .help = "take the rows of this sampler's stream, one epoch of it, instead of all"},
+         .help = "use one epoch of this sampler's stream instead of every row of the "
+                 "store"},
         {.name = "stream",
          .type = OPTION_TEXT,
          .target = &source.stream,
          .argument = "NAME",
-         .help = "which stream, such as one of a test split",
+         .help = "the stream, such as one of the test split",
          .given = &stream_given},
         COMMANDS_CHECKPOINT_OPTIONS(&options),
         COMMANDS_BAD_ROWS_OPTION(&bad_rows),
@@ -64,7 +65,7 @@ enum error commands_with_trained(const struct program *program, const struct com
     if (error)
         return error;
     if (stream_given && !source.sampler_url)
-        return error_set(ERROR_USAGE, "--stream %s is of a sampler; --sampler URL says of which",
+        return error_set(ERROR_USAGE, "--stream %s needs a sampler: give --sampler URL",
                          source.stream);
     options.bad_rows = commands_bad_rows(bad_rows);
     options.engine.threads = (unsigned)threads;

@@ -26,17 +26,18 @@ void hyperparameter_options_list(struct hyperparameter_options *options,
          .type = OPTION_CHOICE,
          .target = &options->schedule,
          .choices = SCHEDULES,
-         .help = "RATE at s steps behind the warm-up, D --decay-steps, G --decay-rate: step RATE "
-                 "G^floor(s/D) (PyTorch's StepLR); exponential RATE G^(s/D) (TensorFlow's "
-                 "ExponentialDecay); cosine END + (RATE - END) (1 + cos(pi s/D)) / 2 "
-                 "(CosineAnnealingLR, CosineDecay) and linear END + (RATE - END) (1 - s/D) "
-                 "(PolynomialDecay), which stay at END from D on"},
+         .help = "how the rate changes over the s steps after the warm-up, with D = "
+                 "--decay-steps and G = --decay-rate: step RATE G^floor(s/D) (PyTorch's "
+                 "StepLR); exponential RATE G^(s/D) (TensorFlow's ExponentialDecay); "
+                 "cosine END + (RATE - END) (1 + cos(pi s/D)) / 2 (CosineAnnealingLR, "
+                 "CosineDecay); linear END + (RATE - END) (1 - s/D) (PolynomialDecay). "
+                 "The last two stay at END after D steps"},
         {.name = "warmup_steps",
          .type = OPTION_INTEGER,
          .target = &options->warmup_steps,
          .argument = "N",
-         .help = "the first N steps take RATE/N, 2 RATE/N, ... RATE; the schedule begins behind "
-                 "them",
+         .help = "raise the rate linearly over the first N steps: RATE/N, 2 RATE/N, ... "
+                 "RATE; the schedule starts after them",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "decay_steps",
@@ -44,7 +45,8 @@ void hyperparameter_options_list(struct hyperparameter_options *options,
          .target = &options->decay_steps,
          .given = &options->decay_steps_given,
          .argument = "D",
-         .help = "of the schedule (default: from the warm-up to --train-steps; step has none)",
+         .help = "length of the schedule (default: from the warm-up to --train-steps; "
+                 "step has no default)",
          .minimum = 1,
          .maximum = (long double)INT64_MAX},
         {.name = "decay_rate",
@@ -52,79 +54,81 @@ void hyperparameter_options_list(struct hyperparameter_options *options,
          .target = &options->decay_rate,
          .given = &options->decay_rate_given,
          .argument = "G",
-         .help = "of the schedules step and exponential: what D steps multiply the rate with"},
+         .help = "schedules step and exponential: the factor applied every D steps"},
         {.name = "end_learning_rate",
          .type = OPTION_REAL,
          .target = &options->end_rate,
          .given = &options->end_rate_given,
          .argument = "END",
-         .help = "of the schedules cosine and linear: the rate that they end at"},
+         .help = "schedules cosine and linear: the final rate"},
         {.name = "momentum",
          .type = OPTION_REAL,
          .target = &options->momentum,
          .given = &options->momentum_given,
          .argument = "FACTOR",
-         .help = "of the optimizer momentum"},
+         .help = "momentum: how much of the previous update is kept"},
         {.name = "nesterov",
          .type = OPTION_FLAG,
          .target = &options->nesterov,
-         .help = "the optimizer momentum looks ahead, as Nesterov's does"},
+         .help = "momentum: use Nesterov's look-ahead gradient"},
         {.name = "beta1",
          .type = OPTION_REAL,
          .target = &options->beta1,
          .given = &options->beta1_given,
          .argument = "FACTOR",
-         .help = "of the optimizer adam: how much of the gradient's mean is kept"},
+         .help = "adam: decay rate of the running mean of the gradient"},
         {.name = "beta2",
          .type = OPTION_REAL,
          .target = &options->beta2,
          .given = &options->beta2_given,
          .argument = "FACTOR",
-         .help = "of the optimizer adam: how much of its square's mean is kept"},
+         .help = "adam: decay rate of the running mean of its square"},
         {.name = "epsilon",
          .type = OPTION_REAL,
          .target = &options->epsilon,
          .given = &options->epsilon_given,
          .argument = "NUMBER",
-         .help = "of the optimizer adam: what is added to the root of that"},
+         .help = "adam: added to the denominator, so that it is never zero"},
         {.name = "initial_accumulator",
          .type = OPTION_REAL,
          .target = &options->initial_accumulator,
          .given = &options->initial_accumulator_given,
          .argument = "NUMBER",
-         .help = "of the optimizer adagrad: what its sums of squares begin with"},
+         .help = "adagrad: initial value of the sums of squared gradients"},
         {.name = "weight_decay",
          .type = OPTION_REAL,
          .target = &options->weight_decay,
          .argument = "D",
-         .help = "each update first takes the learning rate times D of every parameter away, "
-                 "biases too, whatever the optimizer: decoupled, as PyTorch's AdamW; 0: none"},
+         .help = "each update first shrinks every parameter, biases too, by the "
+                 "learning rate times D, with any optimizer (decoupled, as in PyTorch's "
+                 "AdamW); 0: off"},
         {.name = "l2",
          .type = OPTION_REAL,
          .target = &options->l2,
          .argument = "L",
-         .help = "each update adds L times the parameter to the gradient, behind clipping, biases "
-                 "too: the weight_decay of PyTorch's SGD, Adagrad and Adam; 0: none. Losses are "
-                 "shown without it"},
+         .help = "add L times each parameter, biases too, to its gradient after "
+                 "clipping (the weight_decay of PyTorch's SGD, Adagrad and Adam); 0: "
+                 "off. Reported losses exclude it"},
         {.name = "clip_norm",
          .type = OPTION_REAL,
          .target = &options->clip_norm,
          .argument = "NORM",
-         .help = "the gradient of a batch is made shorter, over all parameters together, where its "
-                 "norm is above NORM (TensorFlow's clip_by_global_norm); in a cluster that of each "
-                 "worker's batch, before it is pushed; 0: never"},
+         .help = "scale each batch's gradient down to this norm, over all parameters "
+                 "together (TensorFlow's clip_by_global_norm); in a cluster each worker "
+                 "clips before it pushes; 0: off"},
         {.name = "clip_value",
          .type = OPTION_REAL,
          .target = &options->clip_value,
          .argument = "VALUE",
-         .help = "likewise, each element of it is brought within -VALUE and VALUE; 0: never"},
+         .help = "clamp each element of each batch's gradient to -VALUE..VALUE; 0: off"},
         {.name = "dropout",
          .type = OPTION_REAL,
          .target = &options->dropout,
          .argument = "P",
-         .help = "while it trains, an mlp drops each hidden unit of each row with probability P "
-                 "and multiplies the others with 1/(1-P); --seed and the batch's number decide "
-                 "which, so that workers, devices and restarts change nothing; 0: none"},
+         .help = "mlp, while training: drop each hidden unit of each row with "
+                 "probability P and scale the others by 1/(1-P). The choice is a "
+                 "function of --seed and the batch's number: workers, devices and "
+                 "restarts do not change it; 0: off"},
     };
     _Static_assert(sizeof(table) / sizeof(*table) == HYPERPARAMETER_OPTIONS, "all of them");
     memcpy(ret_table, table, sizeof(table));
@@ -156,7 +160,7 @@ static enum error check_owners(const struct hyperparameter_options *options,
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         if (rows[i].given && !rows[i].fits)
             return error_set(ERROR_USAGE,
-                             "--%s is of %s; this training has --optimizer %s and "
+                             "--%s is for %s; this training has --optimizer %s and "
                              "--learning-rate-schedule %s",
                              rows[i].name, rows[i].owner, options->optimizer, options->schedule);
     }

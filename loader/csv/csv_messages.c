@@ -45,7 +45,7 @@ int64_t csv_store_line(const struct csv_store *store, uint64_t offset)
 enum error csv_store_refuse_empty(const struct csv_store *store)
 {
     enum error error =
-        error_set(ERROR_INPUT, "%s has %s; a store of no units is of no use", store->path,
+        error_set(ERROR_INPUT, "%s has %s; a store needs at least one unit", store->path,
                   store->columns.header ? "a header and no rows" : "no rows");
     return error_set_kind(error, STORE_WITHOUT_ROWS);
 }

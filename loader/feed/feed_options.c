@@ -172,8 +172,8 @@ static enum error check_buckets(const struct feed_options *options, const struct
 {
     size_t most = BUCKET_UNITS_LIMIT / options->batch_rows;
     if (options->pull != FEED_INDEX)
-        return error_set(ERROR_USAGE, "buckets by length (bucket window) are made of batches by "
-                                      "index: what is lent or drawn comes as it is");
+        return error_set(ERROR_USAGE, "buckets by length (bucket window) need batches by "
+                                      "index: leases and draws come in stream order");
     if (info->lengths == LENGTHS_ALIKE)
         return error_set(ERROR_USAGE,
                          "buckets by length (bucket window) of %s, whose rows have one length; "

@@ -148,7 +148,9 @@ static enum error await_what_is_lent(struct pull_connection *connection)
     lease_keeper_await_acks(puller->options.leases, LENT_MS);
     pthread_mutex_lock(&puller->lock);
     enum error error =
-        is_stopped(puller) ? error_set(ERROR_CANCELLED, "stopped while all is lent") : OK;
+        is_stopped(puller)
+            ? error_set(ERROR_CANCELLED, "stopped while every remaining batch is leased")
+            : OK;
     connection->sent = ++puller->clock;
     connection->state = CONNECTION_SENT;
     pthread_mutex_unlock(&puller->lock);

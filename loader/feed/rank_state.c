@@ -37,7 +37,7 @@ enum error rank_state_parse(struct rank_state *state, const char *text,
                           position.batch_rows, state->batch_rows);
     if (!error && position.bucket_window != state->bucket_window)
         error = error_set(ERROR_CONFLICT,
-                          "the state is of a feed with a bucket window of %" PRId64
+                          "the state is from a feed with a bucket window of %" PRId64
                           " batches (0: none), this one has %" PRId64,
                           position.bucket_window, state->bucket_window);
     if (!error && index_set_end(&batches) > BATCHES_LIMIT)

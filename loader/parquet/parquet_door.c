@@ -50,7 +50,7 @@ static enum error load(const char *path)
     if (!found) {
         dlclose(handle);
         return error_set(ERROR_UNAVAILABLE,
-                         "Parquet cannot be read: %s is of another version of Tombola; build it "
+                         "Parquet cannot be read: %s is from another version of Tombola; build it "
                          "again" OTHERWISE,
                          path);
     }

@@ -43,7 +43,7 @@ static enum error count_rows(struct parquet_store *store, const struct parquet_f
     store->store.info.rows = store->group_rows[count];
     if (store->store.info.rows == 0)
         return error_set_kind(
-            error_set(ERROR_INPUT, "%s has no rows; a store of no units is of no use", store->path),
+            error_set(ERROR_INPUT, "%s has no rows; a store needs at least one unit", store->path),
             STORE_WITHOUT_ROWS);
     return OK;
 }

@@ -122,7 +122,7 @@ static enum error open_table(struct postgres_store *store, const char *table,
 static enum error refuse_empty(const struct postgres_store *store)
 {
     return error_set(ERROR_INPUT,
-                     "postgresql:%s, table %s has no rows; a store of no units is of no use",
+                     "postgresql:%s, table %s has no rows; a store needs at least one unit",
                      store->place.shown, store->table.name);
 }
 

@@ -422,7 +422,7 @@ static enum error sqlite_store_open(struct uri *uri, bool keys_only, struct stor
         error = open_file(store, &request);
     if (!error && store->store.info.rows == 0)
         error = error_set_kind(
-            error_set(ERROR_INPUT, "%s: table \"%s\" has no rows; a store of no units is of no use",
+            error_set(ERROR_INPUT, "%s: table \"%s\" has no rows; a store needs at least one unit",
                       store->path, store->table.name),
             STORE_WITHOUT_ROWS);
     if (error) {

@@ -227,7 +227,7 @@ static enum error run(const struct program *program, int argc, char **argv)
          .type = OPTION_TEXT,
          .target = &request.folder,
          .argument = "DIR",
-         .help = "the folder, as pull and train have it",
+         .help = "the folder given to pull and train as --cache",
          .required = true},
         {.name = "json",
          .type = OPTION_FLAG,
@@ -237,16 +237,16 @@ static enum error run(const struct program *program, int argc, char **argv)
          .type = OPTION_TEXT,
          .target = &request.remove,
          .argument = "KEY|stale|all",
-         .help = "remove a cache, by the first digits of its key; those whose store has changed, "
-                 "or that are damaged; or all. None that a program has open",
+         .help = "caches to remove: one, by the first digits of its key; stale: those "
+                 "whose store has changed, and damaged ones; or all. A cache that a "
+                 "program has open is kept",
          .repeated = true},
         {.name = "prune",
          .type = OPTION_INTEGER,
          .target = &request.prune_bytes,
          .given = &request.prunes,
          .argument = "BYTES",
-         .help = "remove those not used for the longest time, until all take no more than so many "
-                 "bytes",
+         .help = "remove the least recently used until the rest take at most this much",
          .minimum = 1,
          .maximum = (long double)INT64_MAX},
     };
@@ -262,12 +262,13 @@ const struct command command_cache = {
         "  tombola-loader cache --cache /var/tmp/rows\n"
         "  tombola-loader cache --cache /var/tmp/rows --remove stale --prune 10000000000\n"
         "\n"
-        "  current     a program that names its store now reads it\n"
-        "  stale       a file of its store is gone, or was written to since\n"
-        "  unknown     its store is named by a path that leads elsewhere from here, or another\n"
-        "              version made it, or it is of rows as a model wants them\n"
-        "  damaged     it is not what was written, and nobody reads it\n"
-        "  being made  a program is at it\n"
-        "  left over   by a program that was killed; whoever makes the next one removes it\n",
+        "  current     in use by any program that opens its store\n"
+        "  stale       a file of its store is gone or has been modified since\n"
+        "  unknown     its store's path leads elsewhere from here, or the cache was made by "
+        "another\n"
+        "              version or holds rows prepared for a model\n"
+        "  damaged     its checksums do not match; no program reads it\n"
+        "  being made  a program is writing it\n"
+        "  left over   its program was killed; the next program that makes a cache removes it\n",
     .run = run,
 };

@@ -99,13 +99,13 @@ static enum error run(const struct program *program, int argc, char **argv)
          .target = &megabytes,
          .minimum = 1,
          .maximum = MEGABYTES_MOST,
-         .help = "size of the file that is written and read for its speed"},
+         .help = "size of the file written and read to measure speed"},
         {.name = "seconds",
          .type = OPTION_REAL,
          .target = &seconds,
          .minimum = 0,
          .maximum = 3600,
-         .help = "how long each time is measured, about"},
+         .help = "approximate duration of each measurement"},
     };
     enum error error = options_parse(program, &command_check, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
@@ -124,12 +124,13 @@ const struct command command_check = {
     .name = "check",
     .positional = "DIR",
     .summary =
-        "try whether a folder, on NFS perhaps, does what stores, --state and logdirs rely on",
-    .details = "  tombola-loader check /datanfs\n"
-               "`good`: as it should be. `note`: it works, and something could be better. `bad`: "
-               "Tombola\n"
-               "relies on it; the sentence says what to change. Exit 1 if something is bad.\n"
-               "Run it on each machine that mounts the folder.\n",
+        "test whether a folder does what stores, --state and logdirs rely on, on NFS above all",
+    .details =
+        "  tombola-loader check /datanfs\n"
+        "Each line is `good`, `note` (works, could be better) or `bad` (Tombola relies on it; the\n"
+        "line says what to change). Exit status 1 if any line is bad. Run it on every machine "
+        "that\n"
+        "mounts the folder.\n",
     .run = run,
     .ends_anywhere = true,
 };

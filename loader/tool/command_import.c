@@ -104,7 +104,8 @@ static enum error run(const struct program *program, int argc, char **argv)
         {.name = "force",
          .type = OPTION_FLAG,
          .target = &force,
-         .help = "replace a destination that import did not make, or that was written to since"},
+         .help = "replace a destination that import did not create, or that has been "
+                 "modified since"},
     };
     enum error error = options_parse(program, &command_import, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
@@ -116,13 +117,12 @@ const struct command command_import = {
     .positional = "SOURCE-URI DEST-URI",
     .summary = "copy a store into a row file, or a table of SQLite or PostgreSQL",
     .details =
-        "Rows are read once to find what they are and once to be copied; then the copy is read\n"
-        "back and compared. The file or table is there when all that is done; until then what is\n"
-        "in its place stays unchanged, also when import fails or is stopped. Of what import\n"
-        "writes, a row file (rows:) is the fastest to fetch rows from; it is replaced as a whole.\n"
-        "In an SQLite file a table that import made is replaced, any other is not, and the other\n"
-        "tables stay. PostgreSQL's tables are replaced with --force only. What is imported from\n"
-        "is never replaced.\n"
+        "Reads the rows once to find their columns, once to copy them, then reads the copy back\n"
+        "and compares it. The destination appears only after that: if import fails or is stopped,\n"
+        "whatever was there is unchanged. A row file (rows:) is the fastest store to fetch from. "
+        "It\n"
+        "is replaced as a whole; in an SQLite file, only the table is, and only if import created\n"
+        "it; a PostgreSQL table is replaced with --force only. The source is never replaced.\n"
         "\n"
         "  tombola-loader import 'csv:mnist_train.csv?label=0&header=no' rows:mnist.rows\n"
         "  tombola-loader import 'csv:mnist_train.csv?label=0&header=no' sqlite:mnist.sqlite\n"

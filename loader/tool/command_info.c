@@ -263,9 +263,9 @@ static enum error run(const struct program *program, int argc, char **argv)
         {.name = "verify",
          .type = OPTION_FLAG,
          .target = &verify,
-         .help = "read every row and show the digest of all of them; it is the same for the same "
-                 "rows in any store, and must be the one that import noted (exit status 2: the "
-                 "rows are damaged, or were written to since)"},
+         .help = "read every row and print the digest of all rows: equal rows have "
+                 "equal digests in any store. It must match the one recorded by import "
+                 "(else exit status 2: the rows are damaged, or were modified since)"},
     };
     enum error error = options_parse(program, &command_info, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, &words);
@@ -282,11 +282,11 @@ const struct command command_info = {
     .name = "info",
     .positional = "URI",
     .summary = "show a store's rows, features, labels and their counts",
-    .details = "  tombola-loader info 'csv:mnist_train.csv?label=0&header=no'\n"
-               "  tombola-loader info --json mnist.sqlite\n"
-               "`values` is the largest byte of the first rows (with --verify: of all); JSON: "
-               "largest_value,\n"
-               "and largest_value_rows, the rows that were looked at.\n",
+    .details =
+        "  tombola-loader info 'csv:mnist_train.csv?label=0&header=no'\n"
+        "  tombola-loader info --json mnist.sqlite\n"
+        "`values` is the largest byte among the first rows (with --verify: all rows); in JSON\n"
+        "`largest_value`, and `largest_value_rows`, the number of rows examined.\n",
     .run = run,
     .ends_anywhere = true,
 };

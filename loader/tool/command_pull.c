@@ -145,41 +145,45 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .type = OPTION_TEXT,
          .target = &pull->store,
          .argument = "URI",
-         .help = "where the rows are: csv:PATH, rows:PATH, parquet:PATH, sqlite:PATH, range:N",
+         .help = "where to fetch the rows by id: csv:PATH, rows:PATH, parquet:PATH, "
+                 "sqlite:PATH, range:N",
          .required = true},
         {.name = "size",
          .type = OPTION_INTEGER,
          .target = &pull->size,
          .argument = "ROWS",
-         .help = "rows a batch",
+         .help = "rows per batch",
          .minimum = 1,
          .maximum = 1000000},
         {.name = "batches",
          .type = OPTION_INTEGER,
          .target = &pull->batches,
          .argument = "N",
-         .help = "stop after so many; 0: when the stream ends. The rest is left to others",
+         .help = "stop after this many batches and leave the rest to others; 0: pull "
+                 "until the stream ends",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "lease",
          .type = OPTION_FLAG,
          .target = &pull->lease,
-         .help = "batches are lent, and count as done when their rows were written: what this pull "
-                 "leaves behind, however it ends, somebody else gets"},
+         .help = "lease batches and acknowledge each once its rows are written: "
+                 "whatever this pull leaves unfinished, however it ends, is redelivered "
+                 "to another"},
         {.name = "index",
          .type = OPTION_INTEGER,
          .target = &pull->index,
          .argument = "K",
-         .help = "batch number K and those behind it, the same each time; the stream does not move",
+         .help = "start at batch number K, the same rows each time; the stream does not "
+                 "move",
          .minimum = 0,
          .maximum = (long double)INT64_MAX},
         {.name = "bucket_window",
          .type = OPTION_INTEGER,
          .target = &pull->bucket_window,
          .argument = "BATCHES",
-         .help =
-             "with --index, of rows that differ in length (longest= in the URI): in each window "
-             "of so many batches, batches of rows of similar length. 0: none",
+         .help = "with --index, for rows of varying length (longest= in the URI): sort "
+                 "this many consecutive batches by length, so that each holds rows of "
+                 "similar length. 0: off",
          .minimum = 0,
          .maximum = 1 << 24},
         {.name = "fetchers",
@@ -194,16 +198,16 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .type = OPTION_CHOICE,
          .target = &pull->format,
          .choices = ROW_WRITER_FORMATS,
-         .help = "how rows are written, see below"},
+         .help = "output format, see below"},
         {.name = "weights",
          .type = OPTION_FLAG,
          .target = &pull->weights,
-         .help = "write each row's weight behind its label: of the column that weight=NAME in the "
-                 "URI names, or that was imported"},
+         .help = "write each row's weight after its label: the column named by "
+                 "weight=NAME in the URI, or the imported weight"},
         {.name = "groups",
          .type = OPTION_FLAG,
          .target = &pull->groups,
-         .help = "write each row's group behind it: group=NAME likewise"},
+         .help = "write each row's group after that; group=NAME likewise"},
         {.name = "stream",
          .type = OPTION_TEXT,
          .target = &pull->stream,
@@ -213,8 +217,8 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .type = OPTION_CHOICE,
          .target = &pull->bad_rows,
          .choices = "fail|skip|replace",
-         .help = "what to do with rows that are missing or damaged: end, leave them out, or "
-                 "write zeros"},
+         .help = "rows that are missing or damaged: stop (fail), leave them out (skip), "
+                 "or write zeros (replace)"},
         {.name = "patience",
          .type = OPTION_REAL,
          .target = &pull->patience_seconds,
@@ -231,7 +235,7 @@ static enum error check(const struct pull_options *pull)
 {
     if (pull->lease && pull->index >= 0)
         return error_set(ERROR_USAGE,
-                         "--lease and --index: what is asked for by number is not lent");
+                         "--lease and --index: batches requested by number are not leased");
     if (pull->lease && strcmp(pull->format, "npy") == 0)
         return error_set(ERROR_USAGE,
                          "--lease --format npy: such a file is whole only at its end, so "
@@ -269,33 +273,29 @@ const struct command command_pull = {
     .hints = hints,
     .summary = "draw batches from a sampler and write their rows to standard output",
     .details =
-        "Every draw moves the sampler's stream: several pulls at once share its rows among them.\n"
-        "Rows that were drawn ahead and not written when a pull is stopped are gone for this "
-        "epoch;\n"
-        "with --lease they are lent to the next one, and no row is lost, whatever is killed.\n"
+        "Every draw moves the sampler's stream: several pulls at once divide its rows among them.\n"
+        "Rows that were prefetched but not written when a pull is stopped are lost for this "
+        "epoch.\n"
+        "With --lease they are redelivered, and no row is lost whatever is killed.\n"
         "\n"
-        "  csv  a header id,label,FEATURE NAMES, then a line a row\n"
-        "  npy  one structured array for numpy.load(): fields id, label, x. It is complete when "
-        "the\n"
-        "       pull is; on a pipe it is kept in a temporary file (TMPDIR) until then\n"
-        "  raw  a record a row, little-endian, no header: i64 id, f64 label, then the features as\n"
-        "       u8, f32 or i32. Text labels are their numbers in the store's sorted list of "
-        "labels\n"
+        "  csv  a header id,label,FEATURE NAMES, then one line per row\n"
+        "  npy  one structured array for numpy.load(): fields id, label, x. It is complete only\n"
+        "       when the pull ends; for a pipe it is kept in a temporary file (TMPDIR) until then\n"
+        "  raw  one record per row, little-endian, no header: i64 id, f64 label, then the "
+        "features\n"
+        "       as u8, f32 or i32. Text labels are indices into the store's sorted list of labels\n"
         "\n"
-        "--weights and --groups add weight (f64) and group behind the label. Groups that are not "
-        "all\n"
-        "integers are texts, in raw (i64) their numbers in the sorted list of groups.\n"
-        "Of rows that differ in length (longest= in the URI), csv has as many fields as the row, "
-        "npy a\n"
-        "field length in front of x, raw an i64 length in front of that many features.\n"
+        "--weights and --groups add the weight (f64) and the group after the label. Groups that "
+        "are\n"
+        "not all integers are text; in raw, indices (i64) into the sorted list of groups.\n"
+        "Rows of varying length (longest= in the URI): csv has as many fields as the row, npy a\n"
+        "field `length` before x, raw an i64 length before that many features.\n"
         "\n"
-        "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db --batches "
-        "3\n"
-        "  tombola-loader pull --sampler http://127.0.0.1:8080 --store sqlite:train.db \\\n"
+        "  tombola-loader pull --sampler http://127.0.0.1:8080 --store train.sqlite --batches 3\n"
+        "  tombola-loader pull --sampler http://127.0.0.1:8080 --store train.sqlite \\\n"
         "      --batches 600 --format npy > epoch.npy\n"
         "\n"
-        "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token; TOMBOLA_CA is the "
-        "PEM\n"
-        "file of those who may have signed the certificate of an https:// sampler.\n",
+        "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token; TOMBOLA_CA is a PEM\n"
+        "file of the certificate authorities to trust for an https:// sampler.\n",
     .run = run,
 };

@@ -314,7 +314,7 @@ def test_a_worker_that_stops_is_not_waited_for(lasting, paced, store, tmp_path):
 
 def between_cuts_that_are_off(server):
     """What it says before, between and after cuts that it calls off."""
-    return re.split(r"cut \d+ is off", server.stderr)
+    return re.split(r"cut \d+ abandoned", server.stderr)
 
 
 def test_a_server_that_stops_is_named_by_all_who_wait_for_it(lasting, paced, store, tmp_path):
@@ -368,7 +368,7 @@ def test_a_worker_that_cannot_say_what_is_trained_is_not_waited_for(cluster, ser
     trained.ps[0].wait_for_log(r"waiting for worker 1 \(.*\) to open what it trains from")
     trained.start_worker(0)
     trained.wait()
-    assert re.search(r"worker 1 \(.*\) has not said .* what is trained", trained.ps[0].stderr)
+    assert re.search(r"worker 1 \(.*\) has not described the model for", trained.ps[0].stderr)
     stuck.kill()
     check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
 

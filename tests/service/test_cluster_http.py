@@ -148,7 +148,7 @@ def test_values_that_are_young_enough_are_not_computed_again(cluster):
 def test_staleness_is_of_asynchronous_training(cluster):
     refused = cluster(servers=1, staleness=1, sync=True).start_worker(0)
     assert refused.wait() == 2
-    assert "--staleness is of asynchronous training" in refused.stderr
+    assert "--staleness is for asynchronous training" in refused.stderr
 
 
 @pytest.mark.parametrize("method, path, code", [

@@ -279,7 +279,7 @@ def test_a_worker_without_nccl_is_told(grouped, tmp_path):
 
 
 @pytest.mark.parametrize("chosen, says", [
-    ({"sync": None}, "--exchange nccl is of synchronous training: give --sync too"),
+    ({"sync": None}, "--exchange nccl is for synchronous training: give --sync too"),
     ({"servers": 2}, "--exchange nccl takes one parameter server, which counts batches and saves, or none, not 2"),
     ({"device": "cpu"}, "--exchange nccl is for GPUs, and --device is cpu"),
 ])

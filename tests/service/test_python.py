@@ -936,7 +936,7 @@ else:
 
 
 @pytest.mark.parametrize("call, kind, says", [
-    ("loader.state_dict()", "tombola.UsageError", 'a state is of pull="index"'),
+    ("loader.state_dict()", "tombola.UsageError", 'a state is for pull="index"'),
     ("pickle.dumps(loader)", "TypeError", "neither copied nor pickled"),
     ("copy.copy(loader)", "TypeError", "open one in each"),
     ("list(tombola.Loader(*sys.argv[3:]))", "tombola.InputError", '(bad_rows="skip" goes on without such rows)'),

@@ -131,4 +131,4 @@ def test_what_makes_no_sense(served, store, test_store, tmp_path):  # noqa: F811
     assert not (logdir / BEST).exists(), "without tests there is no best"
     words = ["trainer", "evaluate", "--store", test_store]
     run_fails(*words, "--logdir", logdir, "--best", says="holds no model.best.safetensors", status=None)
-    run_fails(*words, "--checkpoint", newest(logdir), "--best", says="--best is of a --logdir", status=2)
+    run_fails(*words, "--checkpoint", newest(logdir), "--best", says="--best needs a --logdir", status=2)

@@ -228,17 +228,17 @@ def test_a_schedule_ends_with_the_training_unless_it_is_told(served, store, tmp_
 
 
 REFUSED = [
-    ({"momentum": 0.5}, "--momentum is of --optimizer momentum; this training has --optimizer adagrad"),
-    ({"beta1": 0.5, "optimizer": "sgd"}, "--beta1 is of --optimizer adam"),
-    ({"beta2": 0.5, "optimizer": "momentum"}, "--beta2 is of --optimizer adam"),
-    ({"epsilon": 0.5}, "--epsilon is of --optimizer adam"),
-    ({"initial_accumulator": 0.5, "optimizer": "adam"}, "--initial-accumulator is of --optimizer adagrad"),
+    ({"momentum": 0.5}, "--momentum is for --optimizer momentum; this training has --optimizer adagrad"),
+    ({"beta1": 0.5, "optimizer": "sgd"}, "--beta1 is for --optimizer adam"),
+    ({"beta2": 0.5, "optimizer": "momentum"}, "--beta2 is for --optimizer adam"),
+    ({"epsilon": 0.5}, "--epsilon is for --optimizer adam"),
+    ({"initial_accumulator": 0.5, "optimizer": "adam"}, "--initial-accumulator is for --optimizer adagrad"),
     ({"initial_accumulator": 0}, "initial accumulator is 0"),
     ({"momentum": 1, "optimizer": "momentum"}, "momentum is 1"),
-    ({"decay_steps": 5}, "--decay-steps is of a --learning-rate-schedule that decays"),
-    ({"decay_rate": 0.5, "learning_rate_schedule": "cosine"}, "--decay-rate is of --learning-rate-schedule step or exp"),
+    ({"decay_steps": 5}, "--decay-steps is for a --learning-rate-schedule that decays"),
+    ({"decay_rate": 0.5, "learning_rate_schedule": "cosine"}, "--decay-rate is for --learning-rate-schedule step or exp"),
     ({"decay_rate": 0, "learning_rate_schedule": "exponential"}, "decay rate is 0"),
-    ({"end_learning_rate": 0.5, "learning_rate_schedule": "exponential"}, "--end-learning-rate is of"),
+    ({"end_learning_rate": 0.5, "learning_rate_schedule": "exponential"}, "--end-learning-rate is for"),
     ({"end_learning_rate": -1, "learning_rate_schedule": "linear"}, "end learning rate is -1"),
     ({"learning_rate_schedule": "step"}, "step needs --decay-steps"),
     ({"learning_rate_schedule": "cosine", "warmup_steps": 120}, "leaves none of --train-steps"),
@@ -265,7 +265,7 @@ def test_what_does_not_fit_is_refused(store, tmp_path, chosen, says):  # noqa: F
 
 def test_nesterov_is_of_momentum(store, tmp_path):  # noqa: F811
     run_fails("trainer", *options("http://127.0.0.1:1", store, tmp_path / "run"), "--nesterov",
-              says="--nesterov is of --optimizer momentum")
+              says="--nesterov is for --optimizer momentum")
 
 
 def test_another_initial_accumulator_is_refused(served, store, tmp_path):  # noqa: F811

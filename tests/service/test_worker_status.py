@@ -83,7 +83,7 @@ def test_each_worker_of_a_cluster_has_its_own_figures(start, served, store, tmp_
     """Who may ask is said by the servers' file; a ps says that the option is not for it."""
     tokens = write_token(tmp_path / "tokens.json", "first")
     trained = Cluster(start, served, store, tmp_path / "run", servers=1, train_steps=10**9, token_file=tokens, **ADDITIVE)
-    trained.start_server(0, **FREE).wait_for_log("--status-listen is of workers")
+    trained.start_server(0, **FREE).wait_for_log("--status-listen is for workers")
     where = [address(trained.start_worker(index, **FREE)) for index in range(2)]
     for path, code in (("/status", 401), ("/metrics", 401), ("/healthz", 200)):
         assert [get(one, path)[0] for one in where] == [code, code]

@@ -595,10 +595,10 @@ static void test_positions_differ_by_what_orders_differ_by(void **state)
     snprintf(theirs.stream.order, sizeof(theirs.stream.order), "%s", "12ab");
     snprintf(ours.stream.order, sizeof(ours.stream.order), "%s", "12ac");
     assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT,
-                 "it is of another order, 12ab, the sampler's is 12ac");
+                 "it belongs to another order, 12ab, the sampler's is 12ac");
     theirs.stream.order[0] = '\0';
     assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT,
-                 "of an order without a name");
+                 "a version whose orders had no name");
     theirs = ours;
     snprintf(theirs.stream.tail, sizeof(theirs.stream.tail), "drop");
     assert_fails(sampler_order_compare(&theirs, "it", &ours), ERROR_CONFLICT, "tail is drop");

@@ -165,7 +165,7 @@ static enum error differs(const struct checkpoint *checkpoint, const char *what,
                           const char *ours)
 {
     return error_set(ERROR_CONFLICT,
-                     "%s is of another model: its %s is %s, this run's is %s; train in another "
+                     "%s holds another model: its %s is %s, this run's is %s; train in another "
                      "--logdir, or with the same options",
                      checkpoint->path, what, theirs, ours);
 }

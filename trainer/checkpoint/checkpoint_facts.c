@@ -326,7 +326,7 @@ static enum error read_names(const struct safetensors *file, struct checkpoint_f
     const char *text = safetensors_metadata(file, "feature_names");
     enum error error = text ? feature_names_parse(text, what, &facts->names) : OK;
     if (!error && text && facts->names.count != facts->model.shape.features) {
-        error = error_set(ERROR_INPUT, "%s is of %zu features, the model has %zu", what,
+        error = error_set(ERROR_INPUT, "%s has %zu features, the model has %zu", what,
                           facts->names.count, facts->model.shape.features);
         feature_names_release(&facts->names);
     }

@@ -53,18 +53,18 @@ static enum error differs(const char *called, const char *what, const char *thei
                           const char *ours)
 {
     return error_set(ERROR_CONFLICT,
-                     "%s is of another order: its %s is %s, the sampler's is %s (start the sampler "
-                     "with --%s %s, or with the --state that it had; or train into another "
-                     "--logdir)",
+                     "%s belongs to another order: its %s is %s, the sampler's is %s (start the "
+                     "sampler with --%s %s, or with the --state that it had; or train into "
+                     "another --logdir)",
                      called, what, theirs, ours, what, theirs);
 }
 
 static enum error differs_in_replacement(const char *called, bool theirs)
 {
     return error_set(ERROR_CONFLICT,
-                     "%s is of another order: its replacement is %s, the sampler's is %s (start "
-                     "the sampler with%s --replacement, or with the --state that it had; or train "
-                     "into another --logdir)",
+                     "%s belongs to another order: its replacement is %s, the sampler's is %s "
+                     "(start the sampler with%s --replacement, or with the --state that it had; or "
+                     "train into another --logdir)",
                      called, theirs ? "yes" : "no", theirs ? "no" : "yes", theirs ? "" : "out");
 }
 
@@ -76,13 +76,13 @@ static enum error compare_orders(const struct sampler_stream *theirs, const char
         return OK;
     if (theirs->order[0])
         return error_set(ERROR_CONFLICT,
-                         "%s is of another order, %s, the sampler's is %s: the design's own fields "
-                         "differ, or the sampler's version (train into another --logdir)",
+                         "%s belongs to another order, %s, the sampler's is %s: the design's own "
+                         "fields differ, or the sampler's version (train into another --logdir)",
                          called, theirs->order, ours->order);
     return error_set(ERROR_CONFLICT,
-                     "%s is of an order without a name, from a version whose orders were others: "
-                     "the sampler's batches are not those that it counted (train into another "
-                     "--logdir, with --init-from to keep what was learnt)",
+                     "%s was trained by a version whose orders had no name, and counted other "
+                     "batches than this sampler has (train into another --logdir, with "
+                     "--init-from to keep what was learnt)",
                      called);
 }
 
@@ -91,8 +91,8 @@ static enum error compare_streams(const struct sampler_stream *theirs, const cha
 {
     if (strcmp(theirs->digest, ours->digest) != 0)
         return error_set(ERROR_CONFLICT,
-                         "%s is of another frame: digest %s (%" PRId64 " %s), the sampler's is "
-                         "%s (%" PRId64 " %s)",
+                         "%s belongs to another frame: digest %s (%" PRId64 " %s), the sampler's "
+                         "is %s (%" PRId64 " %s)",
                          called, theirs->digest, theirs->units,
                          text_plural(theirs->units, "unit", "units"), ours->digest, ours->units,
                          text_plural(ours->units, "unit", "units"));

@@ -22,8 +22,8 @@ enum error sampler_order_peek(const char *url, const char *stream,
                               struct sampler_stream *ret_stream) MUST_CHECK;
 
 /* OK when `theirs` has the same order in the same batches as `ours`, however far each is; else
- * ERROR_CONFLICT naming the first difference with both values: "CALLED is of another order: its
- * seed is 7, the sampler's is 9", and what would mend it. `called` names `theirs`. */
+ * ERROR_CONFLICT naming the first difference with both values: "CALLED belongs to another order:
+ * its seed is 7, the sampler's is 9", and what would mend it. `called` names `theirs`. */
 enum error sampler_order_compare(const struct stream_position *theirs, const char *called,
                                  const struct stream_position *ours) MUST_CHECK;
 /* The last part of it: are batches of `batch_rows` those of `theirs`? */

@@ -109,7 +109,7 @@ enum error model_options_check(const struct model_options *options)
         return error_set(ERROR_USAGE, "dropout is %g; it must be at least 0 and below 1",
                          (double)options->dropout);
     if (options->shape.kind != MODEL_MLP)
-        return error_set(ERROR_USAGE, "dropout is of hidden layers; a %s model has none",
+        return error_set(ERROR_USAGE, "dropout applies to hidden layers; a %s model has none",
                          model_kind_name(options->shape.kind));
     return OK;
 }

@@ -47,7 +47,7 @@ static enum error resume(struct best_model *best, struct test_set *tests, struct
     if (!error) {
         best->loss = score.loss_sum / (double)score.rows;
         best->step = checkpoint_step(checkpoint);
-        log_info("the best model so far is of step %" PRId64 ", with a test loss of %g a row",
+        log_info("the best model so far is from step %" PRId64 ", with a test loss of %g a row",
                  best->step, best->loss);
     }
     checkpoint_close(checkpoint);

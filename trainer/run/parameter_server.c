@@ -39,8 +39,8 @@ static enum error check_list(const struct cluster *cluster, size_t index)
         (index < listed && cluster_server(cluster, index)->index == (int64_t)index))
         return OK;
     return error_set(ERROR_USAGE,
-                     "ps %zu sees %zu of the parameter servers in %s; each has to be told all of "
-                     "them: a TFJob has several only without enableDynamicWorker",
+                     "ps %zu sees %zu of the parameter servers in %s; each needs the whole list: a "
+                     "TFJob has several only without enableDynamicWorker",
                      index, listed, cluster->source);
 }
 

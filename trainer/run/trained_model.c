@@ -48,7 +48,7 @@ enum error trained_model_find(const struct trained_model_options *options,
     if (!options->logdir && !options->checkpoint)
         return error_set(ERROR_USAGE, "neither --logdir nor --checkpoint names a model");
     if (options->best && (!options->logdir || options->checkpoint))
-        return error_set(ERROR_USAGE, "--best is of a --logdir");
+        return error_set(ERROR_USAGE, "--best needs a --logdir");
     enum error error = options->checkpoint
                            ? checkpoint_open_foreign(options->checkpoint, &checkpoint)
                            : open_of_logdir(options->logdir, options->best, &checkpoint);

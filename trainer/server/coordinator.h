@@ -51,7 +51,7 @@ enum coordinator_phase {
 struct coordinator;
 
 /* Takes the logdir; a checkpoint there is gone on from. `held`, this server's own shard, is
- * borrowed. Errors as logdir_open(), and ERROR_CONFLICT when the checkpoint is of another model. */
+ * borrowed. Errors as logdir_open(), and ERROR_CONFLICT when the checkpoint holds another model. */
 enum error coordinator_open(const struct coordinator_options *options, struct held_shard *held,
                             struct coordinator **ret_coordinator) MUST_CHECK;
 /* Waits for a save that is going on. NULL is legal. */

@@ -63,7 +63,8 @@ static void say_silent(struct coordinator *coordinator)
 static void call_cut_off(struct coordinator *coordinator)
 {
     say_silent(coordinator);
-    log_debug("cut %" PRId64 " is off: not every server had the same batches in time",
+    log_debug("cut %" PRId64
+              " abandoned: the servers did not reach the same set of batches in time",
               coordinator->cut.number);
     coordinator_tell_servers(coordinator, WIRE_THAW, NULL);
     held_shard_thaw(coordinator->held);

@@ -238,7 +238,7 @@ enum error work_take_from_silent(struct coordinator *coordinator, struct peer *c
     for (size_t i = 0; i < count; i++)
         wanted |= peers[i]->kind == PEER_WORKER && peers[i]->waits;
     if (wanted && coordinator->proposer && clock_now_ns() > coordinator->propose_by_ns) {
-        log_info("%s has not said for %d s what is trained: another worker is asked",
+        log_info("%s has not described the model for %d s: asking another worker",
                  coordinator->proposer->name, SILENT_MS / 1000);
         coordinator->proposer = NULL;
         coordinator->changed = true;
@@ -251,7 +251,7 @@ enum error work_take_from_silent(struct coordinator *coordinator, struct peer *c
         struct peer *peer = peers[i];
         if (peer->waits || peer->holder.held.count == 0 || peer->asked_ns > before_ns)
             continue;
-        log_info("%s has been silent for %d s: its batches are granted to others", peer->name,
+        log_info("%s has been silent for %d s: its batches go to other workers", peer->name,
                  SILENT_MS / 1000);
         coordinator->changed = true;
         error = batch_ledger_give_back(&coordinator->ledger, &peer->holder);

@@ -307,7 +307,7 @@ class Loader:
         with self._lock:
             begun = self._feed.stats()["batches"] > 0
             if self._options["pull"] != _PULLS["index"]:
-                raise UsageError('a state is of pull="index"; what is lent or drawn the sampler remembers')
+                raise UsageError('a state is for pull="index"; the sampler records leases and draws itself')
             if not begun:
                 if self._state is not None:
                     return dict(self._state)
@@ -319,7 +319,7 @@ class Loader:
         """Goes on from there: another order of the sampler is refused at the first batch."""
         _parse(state)
         if self._options["pull"] != _PULLS["index"]:
-            raise UsageError('a state is for pull="index"; what is lent or drawn the sampler remembers')
+            raise UsageError('a state is for pull="index"; the sampler records leases and draws itself')
         self._options["first_index"] = 0
         self.close()
         self._open(state)
@@ -339,7 +339,7 @@ class Loader:
         self._feed.interrupt()
 
     def close(self) -> None:
-        """Ends its threads. Arrays stay valid; what was not trained is lent to others."""
+        """Ends its threads. Arrays stay valid; what was not trained is redelivered."""
         self._at_exit.detach()
         self._waiting.clear()
         self._feed.close()
