@@ -11,13 +11,11 @@
 
 #include "common/array.h"
 #include "common/log.h"
-#include "common/machine.h"
-#include "common/text.h"
 #include "loader/batch_copy.h"
+#include "loader/caller_options.h"
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/rank_state.h"
-#include "loader/feed/rank_walk.h"
 #include "loader/feed/ring.h"
 #include "loader/store/feature_recipe.h"
 #include "loader/store/store.h"
@@ -30,8 +28,6 @@
 #define PACKAGE_VERSION "unknown"
 #endif
 
-#define BATCH_ROWS_DEFAULT 100
-#define PATIENCE_MS_DEFAULT 60000
 #define STATE_BYTES_LIMIT (64 << 20)
 
 #define SAME_MEMBER(member)                                                                       \
@@ -141,106 +137,6 @@ static void leave(const struct tombola_feed *feed, int gpu)
 
 /* ---- opening ------------------------------------------------------------ */
 
-static enum error check_options(const struct tombola_options *options)
-{
-    if (!options->sampler_url)
-        return error_set(ERROR_USAGE, "sampler_url is NULL; \"http://HOST:PORT\" is right");
-    if (!options->store_uri)
-        return error_set(ERROR_USAGE,
-                         "store_uri is NULL; \"sqlite:PATH\" or \"csv:PATH\" is right");
-    if (options->pull < TOMBOLA_LEASE || options->pull > TOMBOLA_DRAW)
-        return error_set(ERROR_USAGE, "pull is %d; 0 to 2 (enum tombola_pull) are possible",
-                         options->pull);
-    if (options->worker && options->pull != TOMBOLA_LEASE)
-        return error_set(ERROR_USAGE, "worker names the holder of leases: it is for TOMBOLA_LEASE");
-    if (options->bad_rows < TOMBOLA_BAD_ROWS_FAIL || options->bad_rows > TOMBOLA_BAD_ROWS_REPLACE)
-        return error_set(ERROR_USAGE, "bad_rows is %d; 0 to 2 (enum tombola_bad_rows) are possible",
-                         options->bad_rows);
-    bool has_ranks = options->rank != 0 || options->world != 0 || options->pad != 0 ||
-                     options->part != 0 || options->parts != 0;
-    if (options->pull != TOMBOLA_INDEX && (has_ranks || options->state))
-        return error_set(ERROR_USAGE,
-                         "rank, world, part, parts, pad and state are for TOMBOLA_INDEX: the "
-                         "sampler divides and records leases and draws itself");
-    enum error error =
-        rank_walk_check(options->rank, options->world, options->part, options->parts);
-    if (error)
-        return error;
-    if (options->pull != TOMBOLA_INDEX && options->bucket_window > 0)
-        return error_set(ERROR_USAGE, "bucket_window is for TOMBOLA_INDEX: leases and draws come "
-                                      "in stream order");
-    if (options->state && options->first_index != 0)
-        return error_set(ERROR_USAGE, "first_index is %lld beside a state, which says it",
-                         (long long)options->first_index);
-    if (options->labels < TOMBOLA_LABELS_HOST || options->labels > TOMBOLA_LABELS_ONE_HOT_U8)
-        return error_set(ERROR_USAGE, "labels is %d; 0 to 6 (enum tombola_labels) are possible",
-                         options->labels);
-    if (options->weights < TOMBOLA_WEIGHTS_NONE || options->weights > TOMBOLA_WEIGHTS_F64)
-        return error_set(ERROR_USAGE, "weights is %d; 0 to 2 (enum tombola_weights) are possible",
-                         options->weights);
-    if (options->batches < 0)
-        return error_set(ERROR_USAGE, "batches is %lld; 0 (to the stream's end) or more is right",
-                         (long long)options->batches);
-    return OK;
-}
-
-/* Callers may have an older header, whose struct ends earlier, or a newer one, whose further
- * members must then be zero. */
-static enum error copy_options(const struct tombola_options *given, struct tombola_options *options)
-{
-    const size_t known = sizeof(*options);
-    size_t bytes = given ? given->struct_bytes : 0;
-    if (bytes < offsetof(struct tombola_options, batch_rows) || bytes > 65536)
-        return error_set(ERROR_USAGE,
-                         "struct_bytes is %zu; sizeof(struct tombola_options) is right", bytes);
-    for (size_t i = known; i < bytes; i++) {
-        if (((const char *)given)[i] != 0)
-            return error_set(ERROR_USAGE, "the options hold more than this libtombola (%s) knows",
-                             PACKAGE_VERSION);
-    }
-    memset(options, 0, known);
-    memcpy(options, given, bytes < known ? bytes : known);
-    if (!options->device)
-        options->device = "cpu";
-    return check_options(options);
-}
-
-struct cache {
-    size_t bytes, reserve_bytes;
-};
-
-/* By default half of what is free; programs that fill theirs at a time leave a quarter of it. With
- * a file that the system keeps in memory, none. */
-static struct cache choose_cache(size_t bytes, bool has_folder)
-{
-    struct machine machine;
-    if (bytes == TOMBOLA_NO_CACHE || (bytes == 0 && has_folder))
-        return (struct cache){.bytes = 0};
-    if (bytes > 0)
-        return (struct cache){.bytes = bytes};
-    machine_look(&machine);
-    return (struct cache){.bytes = (size_t)(machine.free_bytes / 2),
-                          .reserve_bytes = (size_t)(machine.free_bytes / 4)};
-}
-
-static uint64_t choose_resident(size_t bytes)
-{
-    return bytes == 0 ? FEED_RESIDENT_AUTO : bytes == TOMBOLA_NOT_RESIDENT ? 0 : bytes;
-}
-
-static enum error choose_folder(const struct tombola_options *options, struct store_cache *ret_kept)
-{
-    const char *limit = getenv("TOMBOLA_CACHE_LIMIT");
-    int64_t bytes = 0;
-    if (options->cache_limit == 0 && limit && limit[0] && !text_parse_bytes(limit, 0, &bytes))
-        return error_set(ERROR_USAGE, "TOMBOLA_CACHE_LIMIT is \"%s\"; a number of bytes is right",
-                         limit);
-    *ret_kept = (struct store_cache){
-        .folder = options->cache_dir ? options->cache_dir : getenv("TOMBOLA_CACHE"),
-        .folder_limit_bytes = options->cache_limit ? options->cache_limit : (uint64_t)bytes};
-    return OK;
-}
-
 static enum error open_store(struct tombola_feed *feed, const struct tombola_options *options,
                              const struct store_cache *cache)
 {
@@ -257,13 +153,10 @@ static enum error open_store(struct tombola_feed *feed, const struct tombola_opt
 
 static enum error open_parts(struct tombola_feed *feed, const struct tombola_options *options)
 {
-    struct store_cache kept;
-    enum error error = choose_folder(options, &kept);
-    if (error)
-        return error;
-    struct cache cache = choose_cache(options->cache_bytes, kept.folder && kept.folder[0]);
-    kept.bytes = cache.bytes;
-    error = open_store(feed, options, &kept);
+    struct caller_caches caches;
+    enum error error = caller_options_caches(options, &caches);
+    if (!error)
+        error = open_store(feed, options, &caches.kept);
     if (!error)
         error = device_open(options->device, &feed->device);
     if (!error)
@@ -277,55 +170,54 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
     feed->groups = options->groups != 0;
     feed->features = (int64_t)store_info(feed->store)->features;
     feed->by_index = options->pull == TOMBOLA_INDEX;
-    size_t batch_rows = options->batch_rows > 0 ? options->batch_rows : BATCH_ROWS_DEFAULT;
     struct sampler_stream expected;
     int64_t world = options->world > 0 ? options->world : 1;
     feed->state = (struct rank_state){.first = options->first_index,
                                       .rank = options->part * world + options->rank,
                                       .world = world * (options->parts > 0 ? options->parts : 1),
-                                      .batch_rows = (int64_t)batch_rows,
+                                      .batch_rows = (int64_t)options->batch_rows,
                                       .bucket_window = (int64_t)options->bucket_window};
     if (options->state)
         error = rank_state_parse(&feed->state, options->state, &expected);
     if (error)
         return error;
-    struct feed_options inner = {
-        .sampler_url = options->sampler_url,
-        .stream = options->stream,
-        .store = feed->store,
-        .device = feed->device,
-        .pull = (enum feed_pull)options->pull,
-        .worker = options->worker,
-        .token = options->token,
-        .authority = options->authority,
-        .first_index = feed->state.first,
-        .rank = options->rank,
-        .world = options->world,
-        .part = options->part,
-        .parts = options->parts,
-        .pad = options->pad != 0,
-        .done = &feed->state.begun,
-        .expected = options->state ? &expected : NULL,
-        .batches = options->batches > 0 ? options->batches : -1,
-        .batch_rows = batch_rows,
-        .slots = options->slots,
-        .fetchers = options->fetchers,
-        .cache_bytes = cache.bytes,
-        .reserve_bytes = cache.reserve_bytes,
-        .bad_rows = (enum bad_rows)options->bad_rows,
-        .expand = feed->expand,
-        .scale = options->scale != 0 ? options->scale : 1.0f / 255,
-        .patience_ms = options->patience_ms != 0 ? options->patience_ms : PATIENCE_MS_DEFAULT,
-        .trust_labels = options->trust_labels != 0,
-        .wants_integers = true,
-        .resident_bytes = choose_resident(options->resident_bytes),
-        .labels = (enum label_element)options->labels,
-        .classes = options->classes,
-        .bucket_window = options->bucket_window,
-        .weights = feed->weights,
-        .groups = feed->groups,
-        .moments = {
-            .channels = options->channels, .mean = options->mean, .deviation = options->deviation}};
+    struct feed_options inner = {.sampler_url = options->sampler_url,
+                                 .stream = options->stream,
+                                 .store = feed->store,
+                                 .device = feed->device,
+                                 .pull = (enum feed_pull)options->pull,
+                                 .worker = options->worker,
+                                 .token = options->token,
+                                 .authority = options->authority,
+                                 .first_index = feed->state.first,
+                                 .rank = options->rank,
+                                 .world = options->world,
+                                 .part = options->part,
+                                 .parts = options->parts,
+                                 .pad = options->pad != 0,
+                                 .done = &feed->state.begun,
+                                 .expected = options->state ? &expected : NULL,
+                                 .batches = options->batches > 0 ? options->batches : -1,
+                                 .batch_rows = options->batch_rows,
+                                 .slots = options->slots,
+                                 .fetchers = options->fetchers,
+                                 .cache_bytes = caches.kept.bytes,
+                                 .reserve_bytes = caches.reserve_bytes,
+                                 .bad_rows = (enum bad_rows)options->bad_rows,
+                                 .expand = feed->expand,
+                                 .scale = options->scale,
+                                 .patience_ms = options->patience_ms,
+                                 .trust_labels = options->trust_labels != 0,
+                                 .wants_integers = true,
+                                 .resident_bytes = caches.resident_bytes,
+                                 .labels = (enum label_element)options->labels,
+                                 .classes = options->classes,
+                                 .bucket_window = options->bucket_window,
+                                 .weights = feed->weights,
+                                 .groups = feed->groups,
+                                 .moments = {.channels = options->channels,
+                                             .mean = options->mean,
+                                             .deviation = options->deviation}};
     return feed_open(&inner, &feed->feed);
 }
 
@@ -335,7 +227,7 @@ int tombola_feed_open(const struct tombola_options *given, struct tombola_feed *
     pthread_once(&once, begin_once);
     if (!ret_feed)
         return error_set(ERROR_USAGE, "tombola_feed_open: ret_feed is NULL");
-    enum error error = copy_options(given, &options);
+    enum error error = caller_options_take(given, &options);
     if (error)
         return error;
     struct tombola_feed *feed = array_new(1, sizeof(*feed), "a feed");

@@ -36,7 +36,8 @@ class Costs:
         self.found.update({report.nodeid: value for name, value in report.user_properties if name == NAME})
 
     def pytest_terminal_summary(self, terminalreporter):
-        whole = sum(map(sum, self.found.values()))
-        terminalreporter.write_line(f"{whole:.0f} processor seconds in {len(self.found)} tests, of which")
+        whole = [sum(spent[who] for spent in self.found.values()) for who in (0, 1)]
+        terminalreporter.write_line(
+            f"{sum(whole):.0f} processor seconds ({whole[0]:.0f} of Python) in {len(self.found)} tests, of which")
         for name, (own, programs) in sorted(self.found.items(), key=lambda item: -sum(item[1]))[:LISTED]:
             terminalreporter.write_line(f"{own + programs:6.1f} ({own:.1f} of Python) {name}")
