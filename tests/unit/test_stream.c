@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers sampler/stream/stream. */
+/* Covers sampler/stream/stream: with stream_draw. */
 #include "tests/unit/stream_unit.h"
 
 #include <errno.h>
