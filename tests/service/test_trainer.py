@@ -440,8 +440,8 @@ def test_a_sampler_that_comes_back_with_another_rate_is_noticed(sampler, start, 
     served.kill()
     other = sampler(*words, 0.1, listen=f"127.0.0.1:{served.port}")
     assert trainer.wait() == 2
-    assert "of another order" in trainer.stderr and "the design's own fields" in trainer.stderr
-    train_fails(other, store, tmp_path / "run", ["of another order", "the design's own fields"], train_steps=10**9)
+    assert "belongs to another order" in trainer.stderr and "the design's own fields" in trainer.stderr
+    train_fails(other, store, tmp_path / "run", ["belongs to another order", "the design's own fields"], train_steps=10**9)
 
 
 def test_another_seed_is_noticed_long_before_the_next_save(sampler, start, demo, tmp_path):
@@ -510,7 +510,7 @@ def test_other_shares_are_another_order(sampler, store, tmp_path):
     """Which only the order's name tells: frame, design and seed are the same."""
     quota = ["--store", store, "--seed", 7, "--design", "quota", "--shares"]
     train(sampler(*quota, '{"0":1,"1":1}'), store, tmp_path / "quota", train_steps=40)
-    train_fails(sampler(*quota, '{"0":1,"1":2}'), store, tmp_path / "quota", ["of another order", "the design's own fields"])
+    train_fails(sampler(*quota, '{"0":1,"1":2}'), store, tmp_path / "quota", ["belongs to another order", "the design's own fields"])
 
 
 def test_another_learning_rate_continues(served, store, trained):

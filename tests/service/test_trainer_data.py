@@ -317,7 +317,7 @@ def test_a_stream_needs_its_sampler(learnt):
     """Else all rows would be scored, those of training too."""
     _, uri, logdir = learnt
     for command in ("evaluate", "predict"):
-        run_fails("trainer", command, "--store", uri, "--logdir", logdir, "--stream", "test", says="--sampler URL says of which")
+        run_fails("trainer", command, "--store", uri, "--logdir", logdir, "--stream", "test", says="needs a sampler: give --sampler URL")
 
 
 def test_numbers_that_are_hardly_classes_are_doubted(sampler, tmp_path):
