@@ -126,6 +126,17 @@ static void describe_default(const struct option *option, char *out, size_t byte
     }
 }
 
+/* As options_describe_bounds(), less what nobody needs to be told: that a count has 63 bits. */
+static void describe_limits(const struct option *option, char *out, size_t bytes)
+{
+    options_describe_bounds(option, out, bytes);
+    if (!out[0] || option->type != OPTION_INTEGER || option->maximum < (long double)INT64_MAX)
+        return;
+    out[0] = '\0';
+    if (option->minimum > 0)
+        snprintf(out, bytes, "at least %" PRId64, (int64_t)option->minimum);
+}
+
 static void print_option(FILE *out, const struct option *option)
 {
     char name[128];
@@ -133,7 +144,7 @@ static void print_option(FILE *out, const struct option *option)
     char standard[256];
     char text[HELP_TEXT_BYTES];
     options_dashed(option->name, name, sizeof(name));
-    options_describe_bounds(option, bounds, sizeof(bounds));
+    describe_limits(option, bounds, sizeof(bounds));
     describe_default(option, standard, sizeof(standard));
     const char *between = bounds[0] && standard[0] ? "; " : "";
     bool noted = bounds[0] || standard[0];

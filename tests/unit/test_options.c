@@ -13,7 +13,7 @@ static char folder[256];
 /* One table with an option of each type; targets are set back before every parse. */
 static const char *listen_at;
 static int64_t seed;
-static int64_t size;
+static int64_t size, steps;
 static double rate;
 static bool replacement;
 static const char *tail;
@@ -43,6 +43,13 @@ static const struct option table[] = {
      .help = "most units",
      .minimum = 1,
      .maximum = 1000000},
+    {.name = "steps",
+     .type = OPTION_INTEGER,
+     .target = &steps,
+     .argument = "N",
+     .help = "how far",
+     .minimum = 1,
+     .maximum = INT64_MAX},
     {.name = "rate",
      .type = OPTION_REAL,
      .target = &rate,
@@ -105,6 +112,7 @@ static enum error parse_command(const struct command *command, int argc, char **
     listen_at = "127.0.0.1:8080";
     seed = 7;
     size = 100;
+    steps = 10;
     rate = 0.5;
     replacement = false;
     tail = "keep";
@@ -471,7 +479,6 @@ static void test_help_holds_the_table(void **state)
     static const char *const parts[] = {"Usage: drum serve [OPTION]...",
                                         "--listen HOST:PORT",
                                         "(default 127.0.0.1:8080)",
-                                        "from 0 to 2^63-1",
                                         "--max-size N",
                                         "from 1 to 1000000",
                                         "--tail keep|drop|span",
@@ -485,6 +492,8 @@ static void test_help_holds_the_table(void **state)
         if (!strstr(help, parts[i]))
             fail_msg("--help does not hold \"%s\"", parts[i]);
     }
+    assert_null(strstr(help, "2^63")); /* of the option --seed */
+    assert_non_null(strstr(help, "(at least 1; default 10)"));
     for (const char *line = help; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         assert_true(strcspn(line, "\n") <= 80);
     assert_non_null(strstr(output_of(2, (char *[]){"drum", "--help"}, 0), "Imports."));
