@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tombola: batches of training rows, shuffled by a sampler, fetched ahead of the training.
+"""Tombola: batches of training rows, shuffled by a sampler and fetched ahead of training.
 
     server = tombola.serve("train.csv", label="species")
     for ids, labels, x in tombola.Loader(server, batch_size=100):

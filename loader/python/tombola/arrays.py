@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From the arrays of a batch to those of a library, without a copy."""
+"""Converts the arrays of a batch to those of a library, without a copy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LIBRARIES = {
 
 
 def converter(output: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function from _core.Array to an array of `output`: numpy, torch, jax, cupy, or dlpack (as it is)."""
+    """A function that converts _core.Array to `output`: numpy, torch, jax, cupy, or dlpack (unchanged)."""
     if callable(output):
         return output
     if output == "dlpack":
@@ -39,8 +39,8 @@ def converter(output: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _whole(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """JAX keeps 32 bits of an integer unless it was told to keep 64, and says nothing of the others: here they must be none.
-    What lies on a device is not looked at."""
+    """Refuses integers beyond 32 bits, which JAX truncates silently unless it is configured for 64. Arrays on a device are not
+    checked."""
     numpy = importlib.import_module("numpy")
 
     def checked(array: Any) -> Any:
@@ -55,7 +55,7 @@ def _whole(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def current_stream(output: str | Callable[[Any], Any], device_index: int) -> int:
-    """The CUDA stream on which the caller's library works, as a number; 0 is CUDA's default one."""
+    """The current CUDA stream of the caller's library, as a number; 0 is CUDA's default stream."""
     if output == "torch":
         torch = importlib.import_module("torch")
         return int(torch.cuda.current_stream(device_index).cuda_stream)

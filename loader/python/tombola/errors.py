@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What can go wrong, a class for each of tombola.h's statuses, each also the built-in class that people catch."""
+"""One exception class per status of tombola.h, each derived from the matching built-in class."""
 
 from tombola import _core
 
 
 class Error(Exception):
-    """Of all that Tombola raises; its text says what was met, where, and what would have been right."""
+    """Base class of all of Tombola's exceptions; the text says what was found, where, and what is expected."""
 
 
 class UsageError(Error, ValueError):
@@ -21,7 +21,7 @@ class NotFoundError(Error, LookupError):
 
 
 class ConflictError(Error):
-    """The sampler's stream is paused, or another one than it was."""
+    """The sampler's stream is paused, or has changed."""
 
 
 class DiskError(Error, OSError):

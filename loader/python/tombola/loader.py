@@ -48,68 +48,67 @@ def _choose(name: str, value: Any, choices: Mapping[Any, _Choice]) -> _Choice:
 
 
 class Loader:
-    """Batches of rows, drawn by a sampler and fetched from a store, ready in memory or on a GPU ahead of the training.
+    """Batches of rows, drawn by a sampler and fetched from a store, ready in memory or on a GPU ahead of training.
 
         for ids, labels, x in tombola.Loader("http://127.0.0.1:8080", "sqlite:train.db", batch_size=100):
             train(x, labels)
 
-    `ids` are int64 [B]; `labels` are int64 [B], of texts the numbers of `loader.classes`, float64 where the column has real
-    numbers, None where there is none; `x` is [B, *shape], uint8, float32 or int32. Where rows differ in length (longest=any or
-    longest=N in the store's URI, or of what it was imported from: loader.varies), batches are ids, labels, x, lengths: x is
-    as wide as the batch's longest row, or N, with zeros behind the shorter ones, and lengths, int64 [B], says how many
-    features of each row are its own. On a GPU are labels, x and lengths, ids never. All are
-    views of memory that is written again when nothing refers to them any more: keep them for as long as you like (from half
-    of `slots` on, copies are handed out).
+    `ids` are int64 [B]. `labels` are int64 [B] (for text labels: indexes into `loader.classes`), float64 if the column has
+    real numbers, or None without labels. `x` is [B, *shape], uint8, float32 or int32. If rows differ in length (longest=any
+    or longest=N in the store's URI or its source's: `loader.varies`), batches are ids, labels, x, lengths: x is as wide as
+    the batch's longest row, or N, padded with zeros, and lengths, int64 [B], is each row's number of features. With a GPU,
+    labels, x and lengths are on it; ids never are. All are views of memory that is reused once nothing refers to them: you
+    may keep them as long as you like (beyond half of `slots`, the loader returns copies).
 
-    A loop is an epoch of the sampler's stream, or what is left of it; the next loop is the next one. A batch counts as
-    trained when the loop asks for the next one, ends or is left by `break`; it does not when an exception goes through the
-    loop: then somebody gets it again (pull="lease"), or it is not in state_dict() (pull="index"). done() says so earlier.
+    A loop is an epoch of the sampler's stream, or the rest of one; the next loop is the next epoch. A batch counts as
+    trained when the loop asks for the next one, ends, or is left by `break`. If an exception leaves the loop, it does not:
+    it is redelivered (pull="lease"), or missing from state_dict() (pull="index"). done() marks it as trained earlier.
 
-    sampler         URL, or what tombola.serve() returned
-    store           csv:PATH?label=0, parquet:PATH, sqlite:PATH, postgresql://..., a path; not given: the one that serve() serves
-    batch_size      rows a batch; an epoch's last one may have fewer
-    output          numpy, torch, jax, cupy, dlpack, or a function of an array that has the buffer protocol and DLPack
+    sampler         URL, or the result of tombola.serve()
+    store           csv:PATH?label=0, parquet:PATH, sqlite:PATH, postgresql://..., or a path; default: the store of serve()
+    batch_size      rows per batch; an epoch's last one may have fewer
+    output          numpy, torch, jax, cupy, dlpack, or a function of an array with the buffer protocol and DLPack
     device          cpu, cuda, cuda:1, auto
-    dtype           None: as stored (uint8, float32, or int32 with element=i32 in the URI); "float32": bytes are multiplied by
-                    `scale` (int32 stays what it is)
-    scale           1/255 unless said otherwise
-    mean, std       x becomes (x - mean) / std, float32, behind `scale`: a number, or one for each of C channels that make
-                    up a row one behind the other (C, H, W), or for each feature
-    shape           of a row, such as (28, 28); None: as the store has it (IDX), else (F,)
+    dtype           None: as stored (uint8, float32, or int32 with element=i32 in the URI); "float32": converts bytes,
+                    times `scale` (int32 is not converted)
+    scale           default: 1/255
+    mean, std       x becomes (x - mean) / std, float32, after `scale`: one number, or one for each of the C channels that
+                    follow each other in a row (C, H, W), or one per feature
+    shape           of a row, such as (28, 28); None: as in the store (IDX), else (F,)
     label_dtype     int64, float32, float64; None: as above
-    one_hot         True: `labels` are float32 [B, C] or as said ("uint8"), 0 but for a 1 at the label's class, made on the
-                    device: of texts its number in `loader.classes`, of integers it itself, from 0 on
-    num_classes     C, where one_hot is True; 0: as many as there are texts, or the largest integer and one, for which
-                    the keys of all rows are read
-    weights         True: batches are ids, labels, x, weights, float32 [B] or as said ("float64"), of the column that
-                    weight=NAME in the store's URI names, or that was imported
-    recipe          `loader.recipe` of another loader: missing values and text categories become what they are there, as a
-                    test set's must become what the training set's are; None: missing= and onehot= in the store's URI are
-                    learnt from the store itself
-    groups          True: groups come last, int64 [B]: integers, or numbers of `loader.groups`; of group=NAME likewise
-    pull            lease: shared with others, what is not trained is lent again; index: batch K of the order, nothing
-                    moves; draw: counts as trained when it is drawn. None: index with rank, world, parts or state, else lease
-    rank, world     of several, this one's batches; all get equally many, in each loop too, so that some of the next epoch
-                    may stand at a loop's end. pad=True fills the stream's last round with the first ones
-    part, parts     of one rank's batches those of one of several processes, as workers of a DataLoader are
-    bucket_window   with pull="index", of a store whose rows differ in length: within each window of so many batches of an
-                    epoch, rows are sorted by length and cut into batches of similar length, in an order that the seed
-                    decides; each row still comes once an epoch. 0: batches as the sampler cuts them
-    epochs          of a loop; 0: it ends with the stream
-    stream, worker, first_index, batches, bad_rows (fail, skip, replace), slots, fetchers, patience (seconds; None: without
-                    end), trust_labels: as in tombola.h
-    cache           bytes of memory for rows, all or as many as fit, filled while the first batches come; "auto": half of
-                    what is free on the machine or in the container, none with a cache_dir; 0: none
-    resident        bytes of the device's memory for rows that stay there, as they are stored: each is copied once. "auto": on
-                    a GPU all rows, if they take no more than half of the memory that is left there; 0: none
-    cache_dir       a folder: rows are kept in a file there, which other programs on the machine and later ones read, too;
-                    it is made while the first batches come. None: TOMBOLA_CACHE of the environment; "": none
-    cache_limit     bytes of all files there; those not used for the longest time make room. 0: TOMBOLA_CACHE_LIMIT, else
-                    until a twentieth of the disk is left
-    copy            True: arrays of their own, always
-    state           of state_dict(): go on from there
-    token           for the sampler, a bearer token; None: TOMBOLA_TOKEN of the environment
-    authority       PEM file of those who may have signed the certificate of an https:// sampler; None: TOMBOLA_CA
+    one_hot         True: `labels` are float32 [B, C], or of the given type ("uint8"), made on the device: 1 at the label's
+                    class, else 0. The class of a text is its index in `loader.classes`, that of an integer the integer
+    num_classes     C for one_hot; 0: the number of texts, or the largest integer plus one, which requires reading the keys
+                    of all rows
+    weights         True: batches are ids, labels, x, weights, float32 [B], or of the given type ("float64"), from the
+                    column weight=NAME of the store's URI, or as imported
+    groups          True: groups come last, int64 [B]: integers, or indexes into `loader.groups`; from group=NAME likewise
+    recipe          `loader.recipe` of another loader: converts missing values and text categories as there, for example
+                    for a test set as for its training set; None: learns missing= and onehot= of the URI from the store
+    pull            lease: shares the stream; untrained batches are redelivered. index: requests batch K of the order; the
+                    stream does not move. draw: batches count as trained when drawn. None: index with rank, world, parts or
+                    state, else lease
+    rank, world     this loader's share of the batches; all ranks get the same number, also in each loop, so that a loop may
+                    end with batches of the next epoch. pad=True completes the stream's last round with its first batches
+    part, parts     divides one rank's batches among processes, such as a DataLoader's workers
+    bucket_window   with pull="index" and rows that differ in length: within each window of this many batches of an epoch,
+                    rows are sorted by length and cut into batches, whose order depends on the seed; each row still comes
+                    once an epoch. 0: batches as the sampler cuts them
+    epochs          per loop; 0: the loop ends with the stream
+    stream, worker, first_index, batches, bad_rows (fail, skip, replace), slots, fetchers, patience (seconds; None: no
+                    limit), trust_labels: as in tombola.h
+    cache           bytes of memory for rows, all or as many as fit, filled while the first batches are fetched; "auto":
+                    half of the free memory of the machine or container, or none with a cache_dir; 0: none
+    resident        bytes of device memory for rows that stay there as stored: each is copied once. "auto": on a GPU all
+                    rows, if they fit into half of the memory that is left there; 0: none
+    cache_dir       a folder for a file that caches rows, shared with other and later programs on the machine and written
+                    while the first batches are fetched. None: environment variable TOMBOLA_CACHE; "": none
+    cache_limit     bytes of all files there; the least recently used are removed. 0: TOMBOLA_CACHE_LIMIT, else until a
+                    twentieth of the disk is left
+    copy            True: always return copies
+    state           a state_dict() to resume from
+    token           bearer token for the sampler; None: environment variable TOMBOLA_TOKEN
+    authority       PEM file of trusted certificate authorities for an https:// sampler; None: TOMBOLA_CA
     """
 
     def __init__(
@@ -239,7 +238,7 @@ class Loader:
         self._gpu = described["device_index"] if described["device_is_cuda"] else None
 
     def _open(self, state: Mapping[str, Any] | None) -> None:
-        """On a thread, so that Ctrl-C ends the reading of a large file at once."""
+        """On a thread, so that Ctrl-C interrupts reading a large file at once."""
         text = None if state is None else _parse(state)
         opened: list[_core.Feed | BaseException] = []
 
@@ -275,7 +274,7 @@ class Loader:
         return loop
 
     def _take(self, timeout_ms: int = -1) -> _core.Batch | Literal[False] | None:
-        """The next batch, or the one that was left for the next loop. None: the stream has ended; False: the time is over."""
+        """The next batch, or the one left for the next loop. None: the stream has ended; False: timeout."""
         if self._waiting:
             return self._waiting.pop()
         stream = 0 if self._gpu is None else current_stream(self._output, self._gpu)
@@ -293,7 +292,7 @@ class Loader:
         return arrays
 
     def done(self) -> None:
-        """The batch that the newest loop has was trained. Where a generator stands between (tqdm), `break` does not say so."""
+        """Marks the newest loop's current batch as trained, which `break` does not if a generator is in between (tqdm)."""
         loop = self._newest()
         if loop is not None:
             loop.settle(True)
@@ -301,8 +300,8 @@ class Loader:
     # ---- where it is
 
     def state_dict(self) -> dict[str, Any]:
-        """With pull="index": how far it is, for Loader(state=...) or load_state_dict(), of another `world`, too. The batch
-        that a loop has counts as trained: save it with the model, behind the step. What was fetched ahead does not."""
+        """With pull="index": progress, for Loader(state=...) or load_state_dict(), also with another `world`. A loop's current
+        batch counts as trained: save after its step, with the model. Batches fetched ahead do not count."""
         self.done()
         with self._lock:
             begun = self._feed.stats()["batches"] > 0
@@ -316,7 +315,7 @@ class Loader:
         return {_STATE: json.loads(self._feed.state())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there: another order of the sampler is refused at the first batch."""
+        """Resumes from there; the first batch fails if the sampler has another order."""
         _parse(state)
         if self._options["pull"] != _PULLS["index"]:
             raise UsageError('a state is for pull="index"; the sampler records leases and draws itself')
@@ -325,7 +324,7 @@ class Loader:
         self._open(state)
 
     def stats(self) -> dict[str, int]:
-        """Counts and times, as tombola.h has them: batches, rows, wait_ns, lost, ..."""
+        """Counts and times as in tombola.h: batches, rows, wait_ns, lost, ..."""
         return self._feed.stats()
 
     def __reduce__(self) -> NoReturn:
@@ -335,11 +334,11 @@ class Loader:
     # ---- the end
 
     def interrupt(self) -> None:
-        """From any thread: a loop that waits for a batch ends with tombola.Interrupted; the next one goes on."""
+        """From any thread: a loop waiting for a batch ends with tombola.Interrupted; the next loop continues."""
         self._feed.interrupt()
 
     def close(self) -> None:
-        """Ends its threads. Arrays stay valid; what was not trained is redelivered."""
+        """Ends the threads. Arrays stay valid; untrained batches are redelivered."""
         self._at_exit.detach()
         self._waiting.clear()
         self._feed.close()
@@ -368,7 +367,7 @@ def _parse(state: Mapping[str, Any]) -> str:
 
 
 def _finish(feed: _core.Feed, waiting: list[_core.Batch], loops: Iterable[Epoch]) -> None:
-    """At the end of the program: what its loops had was trained, unless an exception ended it."""
+    """At the end of the program: its loops' batches count as trained, unless an exception ended it."""
     failed = getattr(sys, "last_value", None) is not None or sys.exc_info()[1] is not None
     for loop in list(loops):
         loop.settle(not failed)
@@ -399,7 +398,7 @@ class Epoch(_core.Iteration):
         return self._loader._show(batch)
 
     def _is_over(self, batch: _core.Batch) -> bool:
-        """It belongs to the next loop, and waits for it."""
+        """Does the batch belong to the next loop? Then it is kept for it."""
         epoch = batch.round_epoch  # the same in all ranks, whose loops end together
         if self._first is None or epoch < self._first:
             self._first = epoch
@@ -410,7 +409,7 @@ class Epoch(_core.Iteration):
 
 
 class AsyncEpoch(Epoch):
-    """The same for `async for`."""
+    """An Epoch for `async for`."""
 
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
@@ -430,7 +429,7 @@ class AsyncEpoch(Epoch):
         return self._loader._show(batch)
 
     async def _wait(self) -> _core.Batch | None:
-        """In the thread, unless it is there; a task that is cancelled leaves the batch that comes to the next one."""
+        """Waits in the thread unless a batch is ready; a cancelled task leaves its batch to the next one."""
         loader = self._loader
         batch = loader._take(0)
         while batch is False:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Mean and deviation, as people give them, for libtombola."""
+"""Mean and deviation from arguments, for libtombola."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _floats(moment: Moment, fallback: float) -> list[float]:
 
 
 def moments(mean: Moment, std: Moment) -> dict[str, array.array[float]]:
-    """Equally many of both: where there is one number, or none, it is that of all channels."""
+    """Makes both equally long: one number, or the default, applies to all channels."""
     if mean is None and std is None:
         return {}
     given = {"mean": _floats(mean, 0.0), "deviation": _floats(std, 1.0)}

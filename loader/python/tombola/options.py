@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Numbers that people give: what is none, or none that can be, is an error that names the option."""
+"""Checks numeric options: an invalid or impossible number is an error that names the option."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tombola.errors import UsageError
 
 
 def count(name: str, value: Any, least: int = 0) -> int:
-    """As an integer, of 64 bits."""
+    """`value` as a 64-bit integer of at least `least`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -22,14 +22,14 @@ def count(name: str, value: Any, least: int = 0) -> int:
 
 
 def count_or_auto(name: str, value: Any) -> int:
-    """The same; "auto" is -1."""
+    """Like count(); "auto" is -1."""
     if isinstance(value, str) and value != "auto":
         raise UsageError(f"{name} is {value!r}; 'auto', or an integer, 0 or more, is right")
     return -1 if value == "auto" else count(name, value)
 
 
 def number(name: str, value: Any, *, positive: bool = False) -> float:
-    """Finite, and above 0, or at least not 0."""
+    """`value` as a finite float other than 0, or above 0."""
     try:
         given = float(value)
     except (TypeError, ValueError):

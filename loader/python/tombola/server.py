@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A sampler for as long as a program or a notebook needs it."""
+"""A sampler that runs as long as a program or a notebook needs it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def program() -> str:
 
 
 def store_uri(store: str | os.PathLike[str], columns: Mapping[str, Any]) -> str:
-    """A path, or a URI, with the columns that are named behind it."""
+    """A path or URI with `columns` appended as parameters."""
     uri = os.fspath(store)
     texts = {name: {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
              for name, value in columns.items() if value is not None}
@@ -52,7 +52,7 @@ def store_uri(store: str | os.PathLike[str], columns: Mapping[str, Any]) -> str:
 
 
 class Server:
-    """A tombola-sampler that ends with close(), with the `with` block, or with this process, even when it is killed."""
+    """A tombola-sampler that ends with close(), with the `with` block, or with this process, even if that is killed."""
 
     def __init__(self, store: str | os.PathLike[str], *, listen: str = "127.0.0.1:0", **options: Any) -> None:
         columns = {name: options.pop(name) for name in _COLUMNS if name in options}
@@ -88,11 +88,11 @@ class Server:
 
     @property
     def log(self) -> str:
-        """The last lines that it wrote to standard error."""
+        """The last lines of its standard error."""
         return "".join(self._said)
 
     def close(self) -> None:
-        """Ends it, and waits until it has."""
+        """Ends the sampler and waits for its exit."""
         self._closes()
 
     def __enter__(self) -> Server:
@@ -118,8 +118,8 @@ def _end(process: subprocess.Popen[str]) -> None:
 def serve(store: str | os.PathLike[str], **options: Any) -> Server:
     """Starts a sampler over `store` on a free port of this machine: tombola.serve("train.csv", label="species").
 
-    `label`, `id`, `weight`, `group`, `header` and `table` name columns as the store's URI does; all else are options of
-    `tombola-sampler serve`: seed=1, epochs=10, design="equal", state="state" (None or False: not given). A Loader takes the
-    server in place of a URL, and its store with it.
+    `label`, `id`, `weight`, `group`, `header` and `table` are parameters of the store's URI; all others are options of
+    `tombola-sampler serve`: seed=1, epochs=10, design="equal", state="state" (None or False: omitted). A Loader accepts the
+    server instead of a URL, and uses its store.
     """
     return Server(store, **options)

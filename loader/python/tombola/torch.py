@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 
 
 class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignore[misc]
-    """Batches of a Loader, opened where they are read: in this process, or in each worker of a DataLoader.
+    """Batches of a Loader that opens in the reading process: this one, or each worker of a DataLoader.
 
         dataset = tombola.torch.Dataset(sampler=url, store="sqlite:train.db", batch_size=100)
         for ids, labels, x in torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2):
             train(x, labels)
 
-    Options are those of Loader. Workers divide the batches by index, those of `rank` where there is one, and plain draws. By
-    lease the first one has them all: a DataLoader takes from its workers in turn, and would wait for one that can get
-    no more while another one holds the last. By index and by draws, a second loop needs persistent_workers=True: workers that
-    are started anew know nothing of the first one, and would give its rows again, or leave out what was drawn ahead. A
-    Loader has threads of its own and needs no workers: they copy each batch to
-    another process, and count it as trained when the next one is read there.
+    Options are those of Loader. Workers divide batches by index (those of `rank`, if given) and plain draws. By lease, the
+    first worker gets all batches: a DataLoader reads from its workers in turn, and would wait for one that can get no more
+    while another holds the last. By index and by draws, a second loop needs persistent_workers=True: new workers know
+    nothing of the first loop and would repeat its rows, or skip those drawn ahead. A Loader has its own threads and needs no
+    workers: these copy each batch to another process, and count it as trained when the next one is read there.
     """
 
     def __init__(self, sampler: str | Server, store: str | os.PathLike[str] | None = None, batch_size: int = 100,
@@ -42,7 +41,7 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         self._begin()
 
     def _begin(self) -> None:
-        """No loop has had workers: what the first one's share is in memory that all of this process's workers have."""
+        """Forgets earlier loops: the first one's number is in memory shared with all of this process's workers."""
         self._owner, self._first_loop = os.getpid(), torch.zeros(1, dtype=torch.int64).share_memory_()
 
     def _is_by_index(self) -> bool:
@@ -55,7 +54,7 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         return Loader(**options)
 
     def _check_loop(self, loop: int) -> None:
-        """`loop`: a random number that the workers of one loop have in common."""
+        """`loop`: a random number shared by the workers of one loop."""
         parent = multiprocessing.parent_process()
         if parent is None or parent.pid != self._owner:
             return  # of a process that has this Dataset from another one: nobody knows of its loops
@@ -84,11 +83,11 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         return {**self.__dict__, "_loader": None}
 
     def state_dict(self) -> Mapping[str, Any] | None:
-        """As that of the Loader, in the process that reads it."""
+        """The Loader's, in the reading process."""
         return self._loader.state_dict() if self._loader is not None else self._options.get("state")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Before the next loop."""
+        """Applies to the next loop."""
         if self._loader is not None:
             self._loader.close()
         self._loader, self._options = None, {**self._options, "state": state}
