@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The options of tombola_feed_open(): copied from a caller whose header may be older or newer, checked,
- * and completed with defaults. Any thread.
+ * The options of tombola_feed_open(): copied from a caller whose header may be older or newer,
+ * checked, and completed with defaults. Any thread.
  */
 #ifndef LOADER_CALLER_OPTIONS_H
 #define LOADER_CALLER_OPTIONS_H
@@ -10,8 +10,8 @@
 #include "loader/store_open.h"
 #include "loader/tombola.h"
 
-/* An older header's struct ends earlier: the rest is 0. Members of a newer one must be 0. What the
- * options point at is still the caller's. ERROR_USAGE names the member, its value, what is right. */
+/* An older header's struct ends earlier: the rest is 0. Members of a newer one must be 0. Pointers
+ * still point at the caller's data. ERROR_USAGE names the member, its value, what is right. */
 enum error caller_options_take(const struct tombola_options *given,
                                struct tombola_options *ret_options) MUST_CHECK;
 
