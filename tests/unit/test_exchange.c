@@ -226,13 +226,20 @@ static void say_type(size_t index, enum wire_type type)
     say(servers[index], (struct wire_header){.type = (uint16_t)type}, NULL, 0);
 }
 
-static void say_facts(void)
+/* Of batches of `rows` rows. */
+static void say_facts_of(int64_t rows)
 {
     struct checkpoint_facts facts = small_facts();
+    facts.position.batch_rows = rows;
     struct buffer text = BUFFER_INIT(WIRE_FACTS_LIMIT);
     assert_ok(checkpoint_print_facts(&facts, 0, &text));
     say(servers[0], (struct wire_header){.type = WIRE_FACTS}, text.data, text.length);
     buffer_release(&text);
+}
+
+static void say_facts(void)
+{
+    say_facts_of(1);
 }
 
 static size_t floats_of(size_t index)
@@ -396,6 +403,19 @@ static void test_a_description_that_is_refused(void **state)
     say(servers[0], refused, "another model", 13);
     assert_failed(ERROR_CONFLICT, "parameter server 0 (127.0.0.1:");
     assert_non_null(strstr(job.message, "another model"));
+}
+
+/* The server was started again, for another training. */
+static void test_a_training_that_is_another_one_now(void **state)
+{
+    (void)state;
+    use_one_server();
+    begin();
+    hang_up(0);
+    start_push(4, 1);
+    accept_worker(0);
+    say_facts_of(2);
+    assert_failed(ERROR_CONFLICT, "trains something else now than when this worker came");
 }
 
 static void test_facts_that_are_none(void **state)
@@ -1220,6 +1240,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_training_that_this_worker_describes),
     TEST(test_a_training_that_another_worker_described),
     TEST(test_a_description_that_is_refused),
+    TEST(test_a_training_that_is_another_one_now),
     TEST(test_facts_that_are_none),
     TEST(test_a_greeting_that_is_none),
     TEST(test_a_server_that_forgot_is_told_again),

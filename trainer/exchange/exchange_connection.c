@@ -2,6 +2,7 @@
 /* A worker's connections to parameter servers: the first words, and waiting for who is away. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -66,6 +67,29 @@ static enum error say_hello(struct exchange *exchange, struct remote *remote)
     return error;
 }
 
+/* What is trained. Batches and gradients of this worker fit nothing else. */
+static enum error take_facts(struct exchange *exchange, struct remote *remote, size_t bytes)
+{
+    struct buffer facts = BUFFER_INIT(WIRE_FACTS_LIMIT + 1), *known = &exchange->facts;
+    enum error error = buffer_reserve(&facts, bytes);
+    if (!error)
+        error = link_read(&remote->link, facts.data, bytes, clock_deadline_ns(EXCHANGE_SEND_MS));
+    if (!error && known->length > 0 &&
+        (known->length != bytes || memcmp(known->data, facts.data, bytes) != 0))
+        error = error_set(ERROR_CONFLICT,
+                          "%s trains something else now than when this worker came: another "
+                          "--logdir, or with other options; start this worker again",
+                          remote->name);
+    if (error) {
+        buffer_release(&facts);
+        return error;
+    }
+    buffer_release(known);
+    *known = facts;
+    known->length = bytes;
+    return OK;
+}
+
 /* WELCOME, or of server 0 FACTS or PROPOSE. */
 static enum error take_greeting(struct exchange *exchange, struct remote *remote)
 {
@@ -78,16 +102,7 @@ static enum error take_greeting(struct exchange *exchange, struct remote *remote
         return error_set(ERROR_INPUT, "%s answers %s to HELLO", remote->name,
                          wire_type_name(header.type));
     exchange->proposes = header.type == WIRE_PROPOSE;
-    if (header.type != WIRE_FACTS)
-        return OK;
-    buffer_clear(&exchange->facts);
-    error = buffer_reserve(&exchange->facts, header.bytes);
-    if (!error)
-        error = link_read(&remote->link, exchange->facts.data, header.bytes,
-                          clock_deadline_ns(EXCHANGE_SEND_MS));
-    if (!error)
-        exchange->facts.length = header.bytes;
-    return error;
+    return header.type == WIRE_FACTS ? take_facts(exchange, remote, header.bytes) : OK;
 }
 
 enum error exchange_send_proposal(struct exchange *exchange, const struct buffer *facts)

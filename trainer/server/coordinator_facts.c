@@ -16,8 +16,11 @@ enum error coordinator_set_facts(struct coordinator *coordinator, struct checkpo
     facts.done = (struct index_set){.count = 0};
     if (!error)
         error = model_layout_init(&coordinator->layout, &facts.model.shape, &facts.model.optimizer);
+    bool ended = facts.position.ended;
+    facts.position.ended = false; /* is not of what is trained */
     if (!error)
         error = checkpoint_print_facts(&facts, 0, &coordinator->bytes);
+    facts.position.ended = ended;
     if (error) {
         checkpoint_close(checkpoint);
         return error;
