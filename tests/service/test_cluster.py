@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
-from conftest import PATIENCE_S, ROOT, SANITIZED, TSAN, run, wait_for
+from conftest import PATIENCE_S, ROOT, SANITIZED, TSAN, free_port, run, wait_for
 from test_cluster_http import status
 from test_trainer import TAKEN, checkpoints, csv_uri, evaluate, newest, read_checkpoint, served, store, train  # noqa: F401, fixtures
 
@@ -371,6 +371,22 @@ def test_a_worker_that_cannot_say_what_is_trained_is_not_waited_for(cluster, ser
     assert re.search(r"worker 1 \(.*\) has not described the model for", trained.ps[0].stderr)
     stuck.kill()
     check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
+
+
+@pytest.mark.parametrize("option, value, says", [
+    ("batch_size", 30, "counts batches of 100 rows, this run has --batch-size 30"),
+    ("normalize", True, "trains with another --feature-scale or --normalize already"),
+])
+def test_who_says_late_what_is_trained_is_refused_if_it_is_something_else(lasting, sampler, store, option, value, says):
+    trained = lasting(servers=1, **SLOW)
+    server, port = trained.start_server(0), free_port()
+    late = trained.task("worker", 1, sampler=f"http://127.0.0.1:{port}", **{option: value})
+    server.wait_for_log(r"waiting for worker 1 \(.*\) to open what it trains from")
+    trained.start_worker(0)
+    trained.go_on()
+    sampler("--store", store, "--seed", 7, listen=f"127.0.0.1:{port}")
+    assert late.wait() == 2 and says in late.stderr, late.stderr
+    trained.go_on()
 
 
 def test_all_at_once(lasting, paced, store, tmp_path):

@@ -375,7 +375,28 @@ static enum error choose_seed(struct training_parts *parts)
     return OK;
 }
 
-/* The seed, which dropout follows, is that of the worker whose proposal was heard. */
+/* Features are read already as this worker's own proposal says. */
+static enum error compare_features(const struct training_parts *parts,
+                                   const struct checkpoint *held)
+{
+    struct checkpoint_facts own = parts->facts;
+    struct buffer ours = BUFFER_INIT(SAFETENSORS_HEADER_LIMIT), theirs = ours;
+    own.position = checkpoint_get_facts(held)->position;
+    enum error error = checkpoint_print_facts(&own, 0, &ours);
+    if (!error)
+        error = checkpoint_print_facts(checkpoint_get_facts(held), 0, &theirs);
+    if (!error &&
+        (ours.length != theirs.length || memcmp(ours.data, theirs.data, ours.length) != 0))
+        error = error_set(ERROR_CONFLICT,
+                          "%s trains with another --feature-scale or --normalize already, or with "
+                          "columns of other names or in another order; start this worker again",
+                          checkpoint_path(held));
+    buffer_release(&ours);
+    buffer_release(&theirs);
+    return error;
+}
+
+/* What is trained is what the worker said whose proposal was heard, with its seed. */
 static enum error propose(struct training_parts *parts)
 {
     struct checkpoint *held = NULL;
@@ -387,6 +408,11 @@ static enum error propose(struct training_parts *parts)
     if (!error)
         error = checkpoint_check_recipe(checkpoint_get_facts(held)->recipe, checkpoint_path(held),
                                         store_info(parts->store));
+    if (!error)
+        error = sampler_order_compare(&checkpoint_get_facts(held)->position, checkpoint_path(held),
+                                      &parts->facts.position);
+    if (!error)
+        error = compare_features(parts, held);
     checkpoint_close(held);
     return error;
 }
