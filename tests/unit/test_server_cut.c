@@ -398,6 +398,32 @@ static void test_a_server_without_its_shard_takes_all_back(void **state)
 }
 
 /* What it was sent may not have arrived. */
+/* An evaluator ended it before the step of now was saved, and has gone: it goes on. */
+static void test_an_end_is_forgotten_with_its_generation(void **state)
+{
+    int server;
+    (void)state;
+    served.options.coordinator.aggregate = 2;
+    int worker = begin(&server);
+    struct index_range range = pull(worker, 0);
+    assert_int_equal(range.end, 1);
+    int evaluator = call_as(&served, "evaluator", 0);
+    expect(evaluator, WIRE_WELCOME);
+    say(evaluator, (struct wire_header){.type = WIRE_STOP}, NULL, 0);
+    expect(evaluator, WIRE_WELCOME);
+    close(evaluator);
+    close(server);
+    server = call_restored();
+    assert_int_equal(pull(worker, 0).end, 1);
+    push(worker, 0, WIRE_NONE, 0);
+    push(worker, 1, 0, -1);
+    range = pull(worker, -1);
+    assert_int_equal(range.first, 2);
+    assert_int_equal(range.end, 3);
+    close(server);
+    close(worker);
+}
+
 static void test_a_server_that_is_lost_before_it_has_begun(void **state)
 {
     (void)state;
@@ -947,6 +973,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_server_that_comes_by_a_second_connection),
     TEST(test_a_second_process_of_one_index),
     TEST(test_a_server_without_its_shard_takes_all_back),
+    TEST(test_an_end_is_forgotten_with_its_generation),
     TEST(test_a_server_that_is_lost_before_it_has_begun),
     TEST(test_the_end_of_all_servers),
     TEST(test_a_batch_that_not_all_servers_have),

@@ -199,6 +199,7 @@ static enum error begin_generation(struct coordinator *coordinator)
         error = new_generation(&coordinator->generation);
     if (!error) {
         coordinator->stopped = false;
+        held_shard_forget_end(coordinator->held);
         coordinator->last = coordinator->options.train_steps;
         group_forget(coordinator);
         batch_ledger_release(&coordinator->ledger);

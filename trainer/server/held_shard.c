@@ -238,6 +238,11 @@ void held_shard_end(struct held_shard *held, int64_t end)
         held->end = end;
 }
 
+void held_shard_forget_end(struct held_shard *held)
+{
+    held->end = INT64_MAX;
+}
+
 /* ---- cuts --------------------------------------------------------------- */
 
 void held_shard_freeze(struct held_shard *held)

@@ -94,6 +94,8 @@ enum error held_shard_store(struct held_shard *held, int64_t batch,
 enum error held_shard_make_step(struct held_shard *held, bool *ret_made) MUST_CHECK;
 /* The stream has no batch `end`: the last step may have fewer. */
 void held_shard_end(struct held_shard *held, int64_t end);
+/* It may go on: another generation finds out by itself. */
+void held_shard_forget_end(struct held_shard *held);
 
 void held_shard_freeze(struct held_shard *held);
 enum error held_shard_unite(struct held_shard *held, const struct index_set *needed) MUST_CHECK;

@@ -62,6 +62,7 @@ static enum error take_restore(struct server *server, const struct peer *zero)
                                  (const float *)(const void *)(zero->payload + before),
                                  zero->header.step, &applied);
     index_set_release(&applied);
+    held_shard_forget_end(held);
     server->changed = true;
     return error ? error : say_to_zero(server, WIRE_RESTORED, WIRE_NONE, NULL, NULL);
 }
