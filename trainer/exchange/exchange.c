@@ -479,11 +479,18 @@ enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, 
     return error ? error : give_model(exchange);
 }
 
+/* Synchronous: server 0 hears it last, as it does of gradients. It may answer only when there is
+ * work again, and makes a last step of fewer batches, which the others could not follow. */
 enum error exchange_end_stream(struct exchange *exchange, int64_t end)
 {
     if (exchange->rank)
         return rank_end_stream(exchange->rank, end);
     exchange_lose_grants(exchange);
     index_set_clear(&exchange->asked);
-    return pull(exchange, end);
+    struct wire_header request = request_of(exchange, WIRE_PULL, end);
+    enum error error = OK;
+    bool stale;
+    if (exchange->options.aggregate > 0 && exchange->servers > 1)
+        error = ask(exchange, &request, 1, exchange->servers, &stale);
+    return error ? error : pull(exchange, end);
 }
