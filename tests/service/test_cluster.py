@@ -157,6 +157,11 @@ def test_a_stream_that_ends_before_the_last_step(start, sampler, store, tmp_path
     trained.start_all().wait()
     reached = position(trained.logdir)
     assert reached["next_index"] == 200 and reached["ended"] and checkpoints(trained.logdir)[-1] == 200
+    said = trained.ps[0].stderr
+    assert re.search(r"worker [01] \(.*\): its stream ends before batch 200$", said, re.MULTILINE), said
+    assert "the stream ended after 200 of 100000 steps" in said
+    for worker in trained.workers:
+        assert "the training ended after 200 of 100000 steps" in worker.stderr, worker.stderr
     late = trained.start_worker(0)
     assert late.wait() == 0 and "the training is over" in late.stderr
 

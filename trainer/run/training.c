@@ -279,6 +279,11 @@ static enum error work_to_the_end(struct training *training)
     training_log_last_loss(training);
     if (shows_parameters(training))
         summary_parameters(training->summary, training->parts.engine.kernel, training->parts.model);
+    int64_t step = training_step(training), steps = training->options->train_steps;
+    if (!error && step < steps)
+        log_info("the training ended after %" PRId64 " of %" PRId64 " %s: its stream did, or an "
+                 "evaluator stopped it",
+                 step, steps, text_plural(steps, "step", "steps"));
     if (!error)
         return finish(training);
     if (error != ERROR_CANCELLED)

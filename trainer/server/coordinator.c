@@ -9,6 +9,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "trainer/server/coordinator_private.h"
 
 #define CLAIM_MS 30000      /* a connection that was lost unnoticed is noticed before */
@@ -362,6 +363,10 @@ enum error coordinator_answer(struct coordinator *coordinator, struct peer *serv
 
 static void end(struct coordinator *coordinator)
 {
+    int64_t step = coordinator_step(coordinator), steps = coordinator->options.train_steps;
+    if (step < steps && !coordinator->stopped)
+        log_info("the stream ended after %" PRId64 " of %" PRId64 " %s", step, steps,
+                 text_plural(steps, "step", "steps"));
     coordinator->phase = COORDINATOR_OVER;
     coordinator->changed = true;
     coordinator_tell_servers(coordinator, WIRE_END, NULL);

@@ -96,6 +96,8 @@ enum error coordinator_heed(struct coordinator *coordinator, struct peer *worker
         index_set_has(&coordinator->held->applied, header->batch))
         error = batch_ledger_done(ledger, &worker->holder, header->batch);
     if (!error && header->type == WIRE_PULL && header->batch >= 0) {
+        if (header->batch < ledger->end)
+            log_info("%s: its stream ends before batch %" PRId64, worker->name, header->batch);
         error = batch_ledger_give_back(ledger, &worker->holder);
         if (!error)
             error = batch_ledger_end(ledger, header->batch);
