@@ -59,11 +59,14 @@ static enum error ask_the_same(struct pull_connection *connection,
         struct sampler_stream now;
         enum error error = ask_for(connection, plan, puller->next_index, ret_request, ret_batch);
         if (error || (!sampler_client_reconnected(connection->client) &&
-                      !sampler_client_repeated(connection->client)))
+                      !sampler_client_repeated(connection->client) &&
+                      !sampler_client_check_order(connection->client, stream)))
             return error;
         error = sampler_client_describe(connection->client, &now);
         if (!error)
-            error = sampler_stream_compare(stream, &now);
+            error = sampler_stream_compare(stream, &now); /* which says why orders differ */
+        if (!error)
+            error = sampler_client_check_order(connection->client, stream);
         if (error || !sampler_client_reconnected(connection->client))
             return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
     }

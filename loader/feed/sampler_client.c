@@ -29,9 +29,10 @@ struct sampler_client {
     char stream[SAMPLER_NAME_BYTES];
     char reader[HOST_BYTES + 12]; /* HOST-PID, beside index=; "": the sampler refuses it */
     int64_t patience_ms;
-    bool one_lease;                /* a request; the sampler refuses several */
-    struct http_response response; /* of the last batch */
-    bool reconnected, repeated;    /* by the last request */
+    bool one_lease;                 /* a request; the sampler refuses several */
+    struct http_response response;  /* of the last batch */
+    bool reconnected, repeated;     /* by the last request */
+    char order[SAMPLER_NAME_BYTES]; /* of the last batch by index; "": the sampler does not say */
 };
 
 /* ---- opening ------------------------------------------------------------ */
@@ -362,6 +363,14 @@ enum error sampler_stream_compare(const struct sampler_stream *before,
     return OK;
 }
 
+enum error sampler_client_check_order(const struct sampler_client *client,
+                                      const struct sampler_stream *stream)
+{
+    if (!client->order[0] || !stream->order[0] || strcmp(client->order, stream->order) == 0)
+        return OK;
+    return differs("order", stream->order, client->order);
+}
+
 /* ---- batches ------------------------------------------------------------ */
 
 static enum error get_batches(struct sampler_client *client, const char *target)
@@ -584,6 +593,9 @@ enum error sampler_client_index(struct sampler_client *client, size_t size, int6
     if (batch.rows > size)
         return error_set(ERROR_NETWORK, "%s%s: an answer of %zu units, more than were asked for",
                          client->url, target, batch.rows);
+    if (!http_response_header(&client->response, "Tombola-Order", client->order,
+                              sizeof(client->order)))
+        client->order[0] = '\0';
     *ret_batch = batch;
     return OK;
 }

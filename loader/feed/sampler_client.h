@@ -114,6 +114,11 @@ enum error sampler_client_index(struct sampler_client *client, size_t size, int6
 bool sampler_client_reconnected(const struct sampler_client *client);
 /* Did it take several tries, on whatever connection? */
 bool sampler_client_repeated(const struct sampler_client *client);
+/* Does the last batch by index belong to the order of `stream`? Every answer names its order, so
+ * that a stream which is deleted and created again is noticed at once, on any connection; OK if the
+ * sampler does not name it (an older one). ERROR_CONFLICT names both. */
+enum error sampler_client_check_order(const struct sampler_client *client,
+                                      const struct sampler_stream *stream) MUST_CHECK;
 
 /* OK when both have the same order, cut in the same way (digest, design, replacement, seed,
  * order, tail, M, epochs), else ERROR_CONFLICT naming the first difference. */

@@ -207,10 +207,11 @@ static void format(struct request *request, const struct stream_batch drawn[], s
 
 /* csv and binary have no place for the facts: they stand in headers. */
 struct fact_headers {
-    struct response_header headers[10];
+    struct response_header headers[11];
     size_t count;
     char texts[8][INTEGER_TEXT_BYTES];
     size_t text_count;
+    char order[ORDER_NAME_BYTES];
 };
 
 static void add_fact(struct fact_headers *facts, const char *name, const char *value)
@@ -229,7 +230,9 @@ static void list_facts(const struct request *request, struct fact_headers *facts
 {
     const struct stream_batch *drawn = &request->api->drawn;
     struct batch_response response = response_of(request, drawn, 0, drawn->span.units);
+    order_name(stream_plan(request->api->stream)->order, facts->order);
     add_fact(facts, "Tombola-Stream", response.stream);
+    add_fact(facts, "Tombola-Order", facts->order);
     add_number(facts, "Tombola-Epoch", response.epoch);
     add_number(facts, "Tombola-First", response.first);
     add_number(facts, "Tombola-Size", (int64_t)response.size);

@@ -5,6 +5,7 @@ import ast
 import collections
 import csv
 import io
+import json
 import random
 import re
 import signal
@@ -478,3 +479,27 @@ def test_memory_does_not_grow_with_the_rows(stores, sampler):
     peaks = [peak_kib("loader", "pull", "--sampler", url, "--store", stores["sqlite"], "--batches", batches, "--format", "raw")
              for batches in (20, 2000)]
     assert peaks[1] < peaks[0] + 8192, peaks
+
+
+# ---- a stream that changes ------------------------------------------------------------------------
+
+def test_a_stream_that_is_made_again_is_noticed(sampler, start):
+    """Nothing but its answers tells: no connection is lost, and each batch has the place and size that it had."""
+    served = sampler("--store", "range:1000000")
+    words = {"name": "mine", "design": "srs"}
+    assert served.request("POST", "/streams", json.dumps({**words, "seed": 7})).status == 201
+    pull = start("loader", "pull", "--sampler", served.url, "--store", "range:1000000", "--stream", "mine",
+                 "--index", 0, "--size", 1000, "--batches", 900, "--format", "raw")
+    seen = [0]
+
+    def waits_for_its_reader():
+        time.sleep(0.2)
+        seen.append(sum(one["batches"] for one in served.get("/streams/mine/readers").json["readers"]))
+        return 0 < seen[-1] == seen[-2]
+
+    wait_for(waits_for_its_reader, f"it asked for {seen} batches")
+    assert served.request("DELETE", "/streams/mine").status == 204
+    assert served.request("POST", "/streams", json.dumps({**words, "seed": 8})).status == 201
+    pull.process.stdout.read()
+    assert pull.wait() == 2, pull.stderr
+    assert "the sampler's stream is another one than it was: its seed was 7 and is 8 now" in pull.stderr
