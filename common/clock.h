@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Time that only goes forward, and deadlines on it. A deadline is a point of clock_now_ns(). */
+/* Monotonic time and deadlines. A deadline is a value of clock_now_ns(). */
 #ifndef COMMON_CLOCK_H
 #define COMMON_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds of CLOCK_MONOTONIC. */
+/* CLOCK_MONOTONIC in nanoseconds. */
 int64_t clock_now_ns(void);
 
-/* Seconds since 1970 with microseconds, for what people and event files read. */
+/* Seconds since 1970, with microseconds, for people and event files. */
 double clock_wall_seconds(void);
 
 /* The deadline `milliseconds` from now; a negative number means never (INT64_MAX). */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole files in; files published whole. A struct file_writer writes PATH.tmp.<pid>.<n> beside the
- * final name, locked by flock(2); file_writer_commit() flushes, fsyncs, renames and fsyncs the
- * folder. Until then the final name shows the old content or nothing, and file_writer_close()
- * without a commit removes the temporary file. Disk full is ERROR_NO_SPACE naming the path and the
- * bytes needed.
+ * Reads files whole and publishes files whole. A struct file_writer writes PATH.tmp.<pid>.<n> next
+ * to the final name, locked by flock(2); file_writer_commit() flushes, fsyncs, renames and fsyncs
+ * the folder. Until then the final name shows the old content or nothing; file_writer_close()
+ * without a commit removes the temporary file. A full disk is ERROR_NO_SPACE and names the path and
+ * the bytes needed.
  */
 #ifndef COMMON_FILE_H
 #define COMMON_FILE_H
@@ -17,7 +17,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 
-/* Whether a file is still the one that was read: all four must be equal. */
+/* Identifies a file's content: it is unchanged if all four are equal. */
 struct file_identity {
     uint64_t size_bytes;
     int64_t modified_ns;
@@ -27,74 +27,74 @@ struct file_identity {
 
 enum error file_identity_of(int descriptor, const char *path,
                             struct file_identity *ret_identity) MUST_CHECK;
-/* The same of a path, which is not opened for it. */
+/* The same for a path, without opening it. */
 enum error file_identity_at(const char *path, struct file_identity *ret_identity) MUST_CHECK;
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b);
 
-/* Opens a regular file for reading; a folder, a pipe or a device (ERROR_INPUT), or a file that
- * cannot be read, is an error that names the path. Never waits for a pipe's other end. */
+/* Opens a regular file for reading. A folder, pipe or device is ERROR_INPUT; every error names the
+ * path. Never waits for a pipe's other end. */
 enum error file_open_read(const char *path, int *ret_descriptor) MUST_CHECK;
 
-/* Opens a file in a folder of our own, with the `flags` of open(2) and mode 0666 & ~umask: never
- * through a symbolic link, and only a regular file (ERROR_INPUT); never waits. ERROR_NOT_FOUND: it
- * is not there. */
+/* Opens a file in one of our own folders, with the `flags` of open(2) and mode 0666 & ~umask. Only
+ * a regular file (else ERROR_INPUT), never through a symbolic link; never waits. ERROR_NOT_FOUND:
+ * it does not exist. */
 enum error file_open_own(const char *path, int flags, int *ret_descriptor) MUST_CHECK;
 
-/* Where links lead to: what is written beside a file, or in its place, has this name. The path
- * itself where it leads nowhere. free() it; NULL: no memory, the error is set. */
+/* Resolves symbolic links: files written next to it, or in its place, use this name. Returns `path`
+ * itself if it leads nowhere. free() it; NULL: no memory, the error is set. */
 char *file_real_path(const char *path);
 
-/* Exactly `bytes` at `offset`; EINTR is retried; end of file before that is ERROR_INPUT
- * ("PATH ends at byte N, M were expected"). */
+/* Reads exactly `bytes` at `offset` and retries EINTR; an earlier end of file is ERROR_INPUT ("PATH
+ * ends at byte N, M were expected"). */
 enum error file_read_at(int descriptor, const char *path, void *out, size_t bytes,
                         uint64_t offset) MUST_CHECK;
 
-/* The whole file into `buffer` (cleared first); longer than its limit is ERROR_INPUT. What a shell
- * gives as <(COMMAND), or as /dev/stdin at the end of a `|`, is read to its end, until
- * stop_requested() at most (ERROR_CANCELLED); a pipe with a name, or a device, is ERROR_INPUT. */
+/* Reads the whole file into `buffer` (cleared first); exceeding its limit is ERROR_INPUT. A pipe
+ * from <(COMMAND), or /dev/stdin after a `|`, is read to its end, or until stop_requested()
+ * (ERROR_CANCELLED); a named pipe or a device is ERROR_INPUT. */
 enum error file_read_whole(const char *path, struct buffer *buffer) MUST_CHECK;
 
-/* mkdir with mode 0777 & ~umask; a folder that is there is OK. */
+/* mkdir with mode 0777 & ~umask; an existing folder is OK. */
 enum error file_make_folder(const char *path) MUST_CHECK;
-/* The same for those above it, too: mkdir -p. */
+/* The same, with its parents: mkdir -p. */
 enum error file_make_folders(const char *path) MUST_CHECK;
-/* To undo file_make_folders(): how many bytes of `path` name folders that exist, asked before it;
- * and the removal of those below, from the last on, as long as they are empty. */
+/* To undo file_make_folders(): call the first one before it, for how many bytes of `path` name
+ * existing folders; the second one removes those below, deepest first, while they are empty. */
 size_t file_folders_there(const char *path);
 void file_remove_folders(const char *path, size_t there);
 
-/* fsync of every folder above `path`, which survives power loss from then on if its own folder lets
- * it: who makes a folder syncs its name. Those that cannot be opened or synced are passed by. */
+/* fsyncs every folder above `path`, which then survives power loss if its own folder does: whoever
+ * creates a folder syncs its name. Folders that cannot be opened or synced are skipped. */
 void file_sync_above(const char *path);
 
 struct file_writer;
 
-/* Creates the temporary file beside `path` (its folder must exist), and removes what killed writers
- * of `path` left there, which the log says. A folder or a device under that name is ERROR_USAGE. */
+/* Creates the temporary file next to `path` (whose folder must exist), and removes and logs
+ * leftovers of killed writers of `path`. A folder or a device of that name is ERROR_USAGE. */
 enum error file_writer_open(const char *path, struct file_writer **ret_writer) MUST_CHECK;
 /* Discards the temporary file unless it was committed. NULL is legal. */
 void file_writer_close(struct file_writer *writer);
 /* Buffered append (1 MiB). */
 enum error file_writer_add(struct file_writer *writer, const void *bytes, size_t length) MUST_CHECK;
-/* Overwrites bytes that were added already (a header that is known last). */
+/* Overwrites bytes already added (such as a header that is known last). */
 enum error file_writer_patch(struct file_writer *writer, const void *bytes, size_t length,
                              uint64_t offset) MUST_CHECK;
-/* Bytes at an offset of the caller's, unbuffered, for a file of several parts that grow side by
- * side; not beside file_writer_add(). */
+/* Writes at an explicit offset, unbuffered, for files of several parts that grow side by side; do
+ * not combine with file_writer_add(). */
 enum error file_writer_add_at(struct file_writer *writer, const void *bytes, size_t length,
                               uint64_t offset) MUST_CHECK;
-/* Hands everything added so far to the system, so that others can read the temporary file. */
+/* Passes everything added so far to the system, so that others can read the temporary file. */
 enum error file_writer_flush(struct file_writer *writer) MUST_CHECK;
-/* Bytes added so far, up to the last one. */
+/* End of the last byte added so far. */
 uint64_t file_writer_length(const struct file_writer *writer);
-/* The name of the temporary file, for libraries that open files themselves (SQLite). */
+/* The temporary file's name, for libraries that open files themselves (SQLite). */
 const char *file_writer_temporary_path(const struct file_writer *writer);
-/* Its descriptor, read and write, for whoever writes at offsets of his own; borrowed. */
+/* Its descriptor (read and write), for callers that write at their own offsets; borrowed. */
 int file_writer_descriptor(const struct file_writer *writer);
 /* Flush, fsync, rename over `path`, fsync the folder. Afterwards only close is legal. */
 enum error file_writer_commit(struct file_writer *writer) MUST_CHECK;
 
-/* A small file at once: open, add, commit. */
+/* Writes a small file: open, add, commit. */
 enum error file_write_whole(const char *path, const void *bytes, size_t length) MUST_CHECK;
 
 #endif

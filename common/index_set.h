@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A set of batch numbers: sorted ranges that neither touch nor overlap. A set that holds nearly
- * everything up to some number, as those of a training do, is a few ranges.
+ * everything up to some number, as in training, takes a few ranges.
  *
- * Threads: one at a time.
+ * One thread at a time.
  */
 #ifndef COMMON_INDEX_SET_H
 #define COMMON_INDEX_SET_H
@@ -21,7 +21,7 @@ struct index_range {
     int64_t first, end;
 };
 
-/* Zeros are the empty set. */
+/* Empty when zeroed. */
 struct index_set {
     struct index_range *ranges; /* [count], ascending, owned */
     size_t count, capacity;
@@ -30,18 +30,18 @@ struct index_set {
 void index_set_release(struct index_set *set);
 void index_set_clear(struct index_set *set);
 
-/* Adds or removes `range` (first >= 0; an empty one changes nothing), whatever of it is there.
- * ERROR_MEMORY: nothing changed. */
+/* Adds or removes `range` (first >= 0; an empty one changes nothing), whether or not all of it is
+ * in the set. ERROR_MEMORY: nothing changed. */
 enum error index_set_add(struct index_set *set, struct index_range range) MUST_CHECK;
 enum error index_set_remove(struct index_set *set, struct index_range range) MUST_CHECK;
 enum error index_set_copy(struct index_set *set, const struct index_set *from) MUST_CHECK;
 
 bool index_set_has(const struct index_set *set, int64_t index);
-/* The largest number + 1; 0 of the empty set. */
+/* The largest number + 1; 0 if empty. */
 int64_t index_set_end(const struct index_set *set);
-/* How many numbers it holds. */
+/* The count of numbers in the set. */
 int64_t index_set_size(const struct index_set *set);
-/* Of the numbers `from` to `end` - 1 the first run that is not in the set; empty: there is none. */
+/* The first run of numbers in [from, end) that is not in the set; empty if there is none. */
 struct index_range index_set_gap(const struct index_set *set, int64_t from, int64_t end);
 /* Is every number of `set` in `other`? */
 bool index_set_within(const struct index_set *set, const struct index_set *other);

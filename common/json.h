@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cJSON with limits and exact integers. json_parse() refuses whatever RFC 8259 does not allow,
- * trailing bytes, invalid UTF-8, NUL, a key twice in one object, a depth over 64 and numbers beyond
- * a double's range; the message names line and column. cJSON keeps numbers as double; those of 16
- * digits and more also keep their text (item->valuestring), so that integers are exact over all 64
- * bits.
+ * cJSON with limits and exact integers. json_parse() refuses whatever RFC 8259 does not allow, and
+ * trailing bytes, invalid UTF-8, NUL, duplicate keys in an object, nesting deeper than 64 and
+ * numbers beyond a double's range; the message names line and column. cJSON keeps numbers as
+ * double; those of 16 or more digits also keep their text (item->valuestring), so that 64-bit
+ * integers are exact.
  */
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
@@ -21,16 +21,16 @@
 enum error json_parse(const char *text, size_t length, const char *what,
                       cJSON **ret_json) MUST_CHECK;
 
-/* Is it an integer within 64 bits? 1.0 and 1e3 are. No number is rounded to one. */
+/* Is it an integer within 64 bits? 1.0 and 1e3 are. Nothing is rounded. */
 bool json_integer(const cJSON *item, int64_t *ret_value);
 
-/* A number as it was written, or nearly so, at most 40 characters, for messages; returns `out`. */
+/* A number (almost) as written, at most 40 characters, for messages; returns `out`. */
 #define JSON_NUMBER_BYTES 41
 const char *json_number(const cJSON *item, char out[JSON_NUMBER_BYTES]);
 /* "a text", "a number", "true or false", "an array", "an object", "null": for messages. */
 const char *json_kind(const cJSON *item);
 
-/* A member of `object`; absent or of another type: ERROR_INPUT naming `what` and the key.
+/* Gets a member of `object`; absent or of another type: ERROR_INPUT naming `what` and the key.
  * Strings are borrowed from the tree. */
 enum error json_get_integer(const cJSON *object, const char *key, const char *what,
                             int64_t *ret_value) MUST_CHECK;
@@ -39,9 +39,9 @@ enum error json_get_text(const cJSON *object, const char *key, const char *what,
 enum error json_get_array(const cJSON *object, const char *key, const char *what,
                           const cJSON **ret_value) MUST_CHECK;
 
-/* Appends `text` as a JSON string with quotes; control characters escaped. */
+/* Appends `text` as a quoted JSON string, with control characters escaped. */
 enum error json_add_string(struct buffer *buffer, const char *text);
-/* `["a","b"]` */
+/* Appends `["a","b"]`. */
 enum error json_add_strings(struct buffer *buffer, const char *const texts[], size_t count);
 
 static inline const char *json_truth(bool value)

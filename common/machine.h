@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What of the machine this process may use: processors by affinity and by its control group's
- * quota, memory by its control group's limit (versions 1 and 2, and the groups above it). A
- * container that is given two of 64 processors and 1 GiB should size its threads and buffers so.
+ * What this process may use of the machine: processors by affinity and cgroup quota, memory by
+ * cgroup limit (versions 1 and 2, including parent groups). In a container with two of 64
+ * processors and 1 GiB, threads and buffers should be sized accordingly.
  */
 #ifndef COMMON_MACHINE_H
 #define COMMON_MACHINE_H
@@ -10,18 +10,18 @@
 #include <stdint.h>
 
 struct machine {
-    unsigned processors;   /* at least 1; a quota of one and a half is 2 */
-    uint64_t memory_bytes; /* at most what there is; 0: not known */
-    uint64_t free_bytes;   /* of them, with what the system would give back at need; 0: not known */
+    unsigned processors;   /* at least 1; a quota of 1.5 counts as 2 */
+    uint64_t memory_bytes; /* at most the machine's; 0: unknown */
+    uint64_t free_bytes;   /* of those, including what the system can reclaim; 0: unknown */
 };
 
-/* Reads a dozen small files: for whoever starts something, not for a loop. */
+/* Reads a dozen small files: call at startup, not in a loop. */
 void machine_look(struct machine *ret_machine);
-/* The same with `root` before the paths of /proc and /sys. */
+/* The same with `root` prepended to the paths of /proc and /sys. */
 void machine_look_below(const char *root, struct machine *ret_machine);
 
-/* Raises this process' limit of open files as far as it may: the soft limit is what shells start us
- * with. Returns it; 0: not known. */
+/* Raises this process' soft limit of open files, which shells set low, to the hard limit. Returns
+ * the limit; 0: unknown. */
 uint64_t machine_raise_files(void);
 
 #endif

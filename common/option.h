@@ -16,26 +16,26 @@ enum option_type {
 struct option {
     const char *name; /* with underscores: "learning_rate"; --help shows dashes */
     enum option_type type;
-    void *target;         /* where the value goes; holds the default before options_parse() */
-    const char *argument; /* what --help calls the value: "SECONDS" */
-    const char *help;     /* one line or a few, without the default: --help adds it */
+    void *target;                 /* receives the value; holds the default before options_parse() */
+    const char *argument;         /* the value's name in --help: "SECONDS" */
+    const char *help;             /* a few lines at most, without the default: --help adds it */
     long double minimum, maximum; /* both 0: no bounds; long double holds INT64_MAX exactly */
     const char *choices;          /* OPTION_CHOICE: "keep|drop|span" */
-    const char *alias;            /* OPTION_CHOICE: NULL, or "warn=warning": another word for one */
-    bool *given;                  /* NULL, or set to whether anything but the default named it */
+    const char *alias;            /* OPTION_CHOICE: NULL, or a synonym for one: "warn=warning" */
+    bool *given;                  /* NULL, or set to whether anything but the default set it */
     bool required;                /* absent everywhere: ERROR_USAGE */
-    bool repeated;                /* OPTION_TEXT: may come several times on the command line; the
-                                   * target gets all values, one a line */
+    bool repeated;                /* OPTION_TEXT: may be repeated on the command line; the target
+                                   * gets all values, one per line */
     bool json;                    /* OPTION_TEXT: a JSON object */
-    bool is_output;               /* OPTION_TEXT: a file to write, so not "-" */
-    const char *instead;          /* NULL, or the option that says the same in another way: where
-                                   * it comes from a stronger place, this one is not looked at */
+    bool is_output;               /* OPTION_TEXT: an output file, so not "-" */
+    const char *instead;          /* NULL, or an alternative option: if it comes from a stronger
+                                   * source, this one is ignored */
 };
 
-/* What people look for under a name that is no option of the command. */
+/* A name that people try although the command has no such option. */
 struct option_hint {
     const char *name;   /* with underscores: "batch_size" */
-    const char *advice; /* behind "unknown option "batch-size": " */
+    const char *advice; /* follows "unknown option "batch-size": " */
 };
 
 #endif

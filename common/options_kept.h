@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owns the texts that parsed options point into: values of environment and config files outlive
- * options_parse(). Main's thread.
+ * Owns the texts that parsed options point into: values from environment and config files outlive
+ * options_parse(). Main thread only.
  */
 #ifndef COMMON_OPTIONS_KEPT_H
 #define COMMON_OPTIONS_KEPT_H
 
 #include <stddef.h>
 
-/* A zeroed block that lives until options_release(). NULL: no memory (error is set). */
+/* A zeroed block that lives until options_release(). NULL: no memory (the error is set). */
 void *options_keep(size_t bytes);
 
-/* Frees all of them. At the end of main. */
+/* Frees all blocks. At the end of main. */
 void options_release(void);
 
 #endif

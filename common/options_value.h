@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* One option's value out of text. Private to options.c. */
+/* Parses one option's value. Private to options.c. */
 #ifndef COMMON_OPTIONS_VALUE_H
 #define COMMON_OPTIONS_VALUE_H
 
 #include "common/error.h"
 #include "common/option.h"
 
-/* Sets *option->target from `text` (borrowed by text targets). `source` names where it came from in
- * the message: "--size", "environment variable TOMBOLA_SIZE". ERROR_USAGE says what is allowed. */
+/* Sets *option->target from `text` (borrowed by text targets). `source` names the origin in
+ * messages: "--size", "environment variable TOMBOLA_SIZE". ERROR_USAGE says what is allowed. */
 enum error options_set_value(const struct option *option, const char *text,
                              const char *source) MUST_CHECK;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The different texts that were met, numbered in the order in which they came first: labels and
- * groups while they are read. One thread, or any number that only read.
+ * Distinct texts, numbered in order of their first occurrence: labels and groups while they are
+ * read. One thread, or any number of readers.
  *
- * A text is compared by its bytes; it may hold any. Copies are NUL-terminated besides and never
- * move.
+ * Texts are compared by their bytes, which are arbitrary. Copies are NUL-terminated as well and
+ * never move.
  */
 #ifndef COMMON_TEXT_SET_H
 #define COMMON_TEXT_SET_H
@@ -16,31 +16,31 @@
 #include "common/hash_table.h"
 #include "common/text.h"
 
-#define TEXT_SET_LIMIT (UINT32_C(1) << 31) /* different texts */
+#define TEXT_SET_LIMIT (UINT32_C(1) << 31) /* distinct texts */
 
-/* All zeros is empty. */
+/* Empty when zeroed. */
 struct text_set {
     struct text *texts; /* owned list; [count], by number */
     size_t count, capacity;
-    uint64_t *hashes; /* owned; [count]: growing the table reads these and not the texts */
+    uint64_t *hashes; /* owned; [count]: lets the table grow without reading the texts */
     size_t hash_capacity;
-    struct text_chunk *chunks; /* owned: the copies; the newest first */
-    char *room;                /* in it, for the next copies */
+    struct text_chunk *chunks; /* owned copies, newest first */
+    char *room;                /* in the newest chunk, for further copies */
     size_t room_bytes;
     struct hash_table numbers; /* by text */
 };
 
 void text_set_release(struct text_set *set);
-/* No more texts come: frees what finds them. */
+/* Call when no more texts will come: frees the search structures. */
 void text_set_finish(struct text_set *set);
-/* Forgets all; keeps the lists' and the table's memory. */
+/* Empties the set; keeps the memory of lists and table. */
 void text_set_clear(struct text_set *set);
 
-/* The number of a text, of which a copy is kept when it is new; ret_number may be NULL.
- * ERROR_MEMORY also beyond TEXT_SET_LIMIT. */
+/* Returns the number of a text and copies it if it is new; ret_number may be NULL. ERROR_MEMORY
+ * also beyond TEXT_SET_LIMIT. */
 enum error text_set_add(struct text_set *set, const char *text, size_t length,
                         uint32_t *ret_number) MUST_CHECK;
-/* The same, but the bytes are the caller's, and stay where they are as long as the set is used. */
+/* The same without a copy: the caller's bytes must stay in place as long as the set is used. */
 enum error text_set_borrow(struct text_set *set, const char *text, size_t length,
                            uint32_t *ret_number) MUST_CHECK;
 

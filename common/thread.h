@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads, named so that a debugger and `top -H` can tell them apart, with all signals but those of
- * faults blocked, so that a library's user (and our own main thread) keeps getting its signals.
+ * Starts threads, named so that a debugger and `top -H` can tell them apart, with all signals
+ * blocked except those of faults, so that a library's user (and our own main thread) keeps
+ * receiving its signals.
  */
 #ifndef COMMON_THREAD_H
 #define COMMON_THREAD_H
@@ -10,7 +11,7 @@
 
 #include "common/error.h"
 
-/* `name`: at most 15 characters. ERROR_MEMORY when the system starts no more threads. */
+/* `name`: at most 15 characters. ERROR_MEMORY: the system starts no more threads. */
 enum error thread_start(const char *name, void *(*body)(void *), void *context,
                         pthread_t *ret_thread) MUST_CHECK;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A few threads for jobs that take too long for the thread that wants them. The queue is bounded:
- * what does not fit is refused, so that a flood of jobs costs memory for THREAD_POOL_QUEUE_LIMIT
- * and no more. They run at THREAD_POOL_NICE: what answers at once has the processors first.
+ * A few threads for jobs that would keep their caller too long. The queue is bounded: further jobs
+ * are refused, so that a flood costs no more memory than THREAD_POOL_QUEUE_LIMIT jobs. Threads run
+ * at THREAD_POOL_NICE, so that quick responses get the processors first.
  */
 #ifndef COMMON_THREAD_POOL_H
 #define COMMON_THREAD_POOL_H
@@ -15,23 +15,23 @@
 #define THREAD_POOL_QUEUE_LIMIT 64
 #define THREAD_POOL_NICE 10
 
-/* Storage of the caller's, untouched until run() was called. */
+/* Caller's storage; leave untouched until run() was called. */
 struct pool_job {
     struct pool_job *next;
-    /* Once, from a thread of the pool; *stop (of the pool) becomes true to end it at once. */
+    /* Called once, on a thread of the pool; *stop (the pool's) becomes true to end it at once. */
     void (*run)(struct pool_job *job, const _Atomic bool *stop);
 };
 
 struct thread_pool;
 
-/* Gives the calling thread that priority. */
+/* Gives the calling thread the pool's priority. */
 void thread_pool_enter(void);
 
 enum error thread_pool_new(struct thread_pool **ret_pool) MUST_CHECK;
-/* Every thread. ERROR_UNAVAILABLE: the queue is full, or the pool ends. */
+/* Any thread. ERROR_UNAVAILABLE: the queue is full, or the pool is stopping. */
 enum error thread_pool_add(struct thread_pool *pool, struct pool_job *job) MUST_CHECK;
-/* Refuses new jobs, asks running ones to stop, runs the queued ones, so that every job reports
- * back, and joins the threads. NULL and a second call are legal. */
+/* Refuses new jobs, asks running ones to stop, runs queued ones, so that every job reports back,
+ * and joins the threads. NULL and a second call are legal. */
 void thread_pool_stop(struct thread_pool *pool);
 /* The same, and frees it. NULL is legal. */
 void thread_pool_free(struct thread_pool *pool);

@@ -12,15 +12,15 @@
 #define CERTIFICATE_CHAIN_LIMIT 16
 
 struct certificate {
-    struct certificate *next;                       /* for whoever keeps several */
+    struct certificate *next;                       /* for a list of certificates */
     gnutls_pcert_st chain[CERTIFICATE_CHAIN_LIMIT]; /* [count], the server's own first */
     unsigned int count;
     gnutls_privkey_t key;
 };
 
-/* ERROR_INPUT: no PEM, key and certificate do not belong together, or it has expired; ERROR_IO,
+/* ERROR_INPUT: not PEM, key and certificate do not match, or it has expired; ERROR_IO,
  * ERROR_NOT_FOUND: a file cannot be read. The message names the option and the file. Warns of a
- * certificate that is not valid yet or expires within a week, and of a key that all may read. */
+ * certificate that is not yet valid or expires within a week, and of a key that all may read. */
 enum error certificate_read(const char *cert_path, const char *key_path,
                             struct certificate **ret_certificate) MUST_CHECK;
 /* NULL is legal. */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server's connections, and which of them are too slow: one that takes longer than the limit
- * for its request's header, for its body, or to read its response, is shut down, however often it
- * sends or reads a byte; so is one that reads nothing of its response for as long as the limit.
- * What a request may take in between (disk, thread pool) is not limited here.
+ * The server's connections, and detection of slow ones. A connection that exceeds the time limit
+ * for its request's header, for its body, or for reading its response is shut down, even if it
+ * sends or reads a byte now and then; so is one that reads nothing of its response for the limit's
+ * duration. The time a request takes in between (disk, thread pool) is not limited here.
  *
- * One beyond the limit of all, or of its address, is refused with its first request.
+ * A connection beyond the total limit, or beyond its address's, has its first request refused.
  *
- * Nor does it wait for a client that has closed its side within a request.
+ * The server does not wait for a client that has closed its side within a request.
  *
  * A connection goes WAITING -> HEADER -> BODY -> WORKING -> SENDING -> WAITING. Its HTTP thread
  * notes the phase (relaxed stores, no clock); the sweep, once a second, notes when it first saw
- * each phase, so that limits are kept to a second.
+ * each phase, so limits are accurate to a second.
  *
- * Threads: connection_*() from the connection's HTTP thread; connections_*() from every thread.
+ * Threads: connection_*() from the connection's HTTP thread; connections_*() from any thread.
  */
 #ifndef COMMON_HTTP_CONNECTION_H
 #define COMMON_HTTP_CONNECTION_H
@@ -26,11 +26,11 @@
 
 #include "common/http/addresses.h"
 
-/* Bodies and responses get this much time beyond the limit: a rate that modems had. */
+/* Bodies and responses get additional time at this rate, that of a modem. */
 #define CONNECTION_BYTES_PER_SECOND 16384
 
 enum connection_phase {
-    CONNECTION_WAITING, /* nothing of a request was read, or not its first line yet */
+    CONNECTION_WAITING, /* no request yet, or not its whole first line */
     CONNECTION_HEADER,
     CONNECTION_BODY,
     CONNECTION_WORKING,
@@ -42,19 +42,19 @@ struct request;
 struct connection {
     struct connection *next, *previous;
     int descriptor;
-    struct request *request; /* that is read or answered, the HTTP thread's own; NULL: none */
-    const char *surplus;     /* beyond which limit, for who hears it; NULL: within */
-    struct address *address; /* in the set's; NULL: it is not counted */
-    bool crowds;             /* beyond the limit of its address */
-    _Atomic uint32_t phase;  /* enum connection_phase, and 8 times how many requests there were */
+    struct request *request; /* being read or answered, owned by the HTTP thread; NULL: none */
+    const char *surplus;     /* the limit that it exceeds, for the response; NULL: none */
+    struct address *address; /* in the set's; NULL: not counted */
+    bool crowds;             /* exceeds the limit of its address */
+    _Atomic uint32_t phase;  /* enum connection_phase, plus 8 times the number of requests */
     _Atomic uint64_t bytes;  /* of the body or the response */
 
-    /* The sweep's own. */
+    /* Used by the sweep alone. */
     uint32_t seen_phase;
     int64_t seen_ns;
     uint64_t seen_received; /* bytes that the kernel had received, while WAITING */
     uint64_t seen_acked;    /* bytes that the client had acknowledged, while SENDING */
-    int64_t moved_ns;       /* when that was last more */
+    int64_t moved_ns;       /* when that last grew */
 };
 
 struct connections {
@@ -63,9 +63,9 @@ struct connections {
     int64_t count;
     int64_t expected; /* accepted, and not added yet */
     int64_t limit;
-    int64_t address_limit; /* of an address; 0: none, addresses are not counted */
+    int64_t address_limit; /* per address; 0: addresses are not counted */
     struct addresses addresses;
-    int64_t crowding; /* connections beyond it */
+    int64_t crowding; /* connections exceeding it */
     int64_t patience_ns;
     bool tls;
 };
@@ -74,23 +74,23 @@ void connections_init(struct connections *set, int64_t limit, int64_t address_li
                       int64_t patience_ms, bool tls);
 void connections_release(struct connections *set);
 
-/* Connections accepted beyond either limit, so that they can be answered with 503. More of
- * addresses that have enough are shut down. */
+/* Connections accepted beyond either limit, to be answered with 503. Further ones of addresses that
+ * exceed theirs are shut down. */
 #define CONNECTIONS_SURPLUS 64
 /* May one more be accepted? */
 bool connections_have_room(struct connections *set);
-/* One was accepted and will be added; or will not, after all. */
+/* One was accepted and will be added; or will not be after all. */
 void connections_expect(struct connections *set);
 void connections_expect_less(struct connections *set);
 /* NULL: no memory; the connection then has no limits. */
 struct connection *connections_add(struct connections *set, int descriptor,
                                    const struct sockaddr *peer);
-/* Before the descriptor is closed. libmicrohttpd silently closes a connection whose request line
- * has no space; we send 400 first (not over TLS). NULL is legal. */
+/* Call before the descriptor is closed. libmicrohttpd silently closes a connection whose request
+ * line has no space; we send 400 first (not over TLS). NULL is legal. */
 void connections_remove(struct connections *set, struct connection *connection);
 int64_t connections_count(struct connections *set);
 
-/* Shuts down those that are too slow; returns how many. */
+/* Shuts down slow connections; returns how many. */
 int64_t connections_sweep(struct connections *set, int64_t now_ns);
 
 /* NULL is legal in all of them. */

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread that polls one libmicrohttpd daemon, which has neither a thread nor a listening socket
- * of its own (external polling): it runs the daemon, hands new connections over to it, and sleeps
- * while there is nothing to do.
+ * (external polling): it runs the daemon, passes new connections to it, and sleeps while idle.
  *
- * A thread under load polls a few times more before it sleeps, and yields its processor in between:
- * waking it costs it and its client several microseconds, more in a virtual machine. Where requests
- * come one by one it sleeps after a single look.
+ * Under load the thread polls a few more times before it sleeps, yielding its processor in between:
+ * a wake-up costs it and its client several microseconds, more in a virtual machine. If requests
+ * come one by one, it sleeps after a single look.
  *
- * libmicrohttpd 0.9.75 says that it has more to do for as long as a TLS handshake waits for its
- * client. Where runs do nothing and no response is being sent, the thread sleeps nevertheless, a
+ * libmicrohttpd 0.9.75 claims to have more to do for as long as a TLS handshake waits for its
+ * client. If runs do nothing and no response is being sent, the thread sleeps nevertheless, for a
  * millisecond at most.
  *
- * Threads: event_loop_add() and event_loop_wake() from every thread; the rest from the loop's own,
- * in the daemon's callbacks.
+ * Threads: event_loop_add() and event_loop_wake() from any thread; the rest from the loop's own, in
+ * the daemon's callbacks.
  */
 #ifndef COMMON_HTTP_EVENT_LOOP_H
 #define COMMON_HTTP_EVENT_LOOP_H
@@ -27,7 +26,7 @@
 
 #include "common/error.h"
 
-/* A connection that was accepted, on its way to the daemon. */
+/* An accepted connection on its way to the daemon. */
 struct arrival;
 
 struct event_loop {
@@ -37,43 +36,43 @@ struct event_loop {
     pthread_t thread;
     bool started;
     int epoll; /* the daemon's own epoll set, and `bell` */
-    int bell;  /* an eventfd, rung when the thread sleeps */
+    int bell;  /* an eventfd, written to when the thread sleeps */
     _Atomic(struct arrival *) arrivals;
-    _Atomic int state; /* enum of event_loop.c */
+    _Atomic int state; /* an enum of event_loop.c */
     _Atomic bool ending;
-    uint64_t requests; /* noted so far, as the next one */
+    uint64_t requests; /* noted so far, as is the next one */
     uint64_t pieces;
-    int64_t responses; /* that are being sent */
+    int64_t responses; /* being sent */
 };
 
 /* Flags of a daemon that an event loop can poll. */
 #define EVENT_LOOP_DAEMON_FLAGS \
     (MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME)
 
-/* Starts to poll `daemon` (taken, also on failure). `lost(context)` is called for each connection
- * that was added and that the daemon never got, or refused. */
+/* Starts to poll `daemon` (taken, also on failure). Calls `lost(context)` for each added connection
+ * that the daemon never received, or refused. */
 enum error event_loop_start(struct event_loop *loop, struct MHD_Daemon *daemon,
                             void (*lost)(void *context), void *context) MUST_CHECK;
-/* Ends the thread and the daemon; no connection may be suspended, but for those that were resumed.
- * Legal on zeroes. */
+/* Ends the thread and the daemon. No connection may be suspended unless it was resumed. Legal on a
+ * zeroed struct. */
 void event_loop_stop(struct event_loop *loop);
 
-/* Takes the socket of a connection; no memory: it is closed, and lost. */
+/* Takes a connection's socket; without memory it is closed, and lost. */
 void event_loop_add(struct event_loop *loop, int descriptor, const struct sockaddr_storage *address,
                     socklen_t address_bytes);
-/* Something was resumed, or is to be looked at. */
+/* A connection was resumed, or needs a look. */
 void event_loop_wake(struct event_loop *loop);
-/* A request has come. */
+/* Notes a new request. */
 static inline void event_loop_note(struct event_loop *loop)
 {
     loop->requests++;
 }
-/* A piece of a request's body has. */
+/* Notes a piece of a request's body. */
 static inline void event_loop_note_piece(struct event_loop *loop)
 {
     loop->pieces++;
 }
-/* A response was handed over; it was sent, or never will be. */
+/* Notes a response handed over; and that it was sent, or never will be. */
 static inline void event_loop_note_response(struct event_loop *loop)
 {
     loop->responses++;

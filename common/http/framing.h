@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a request's line and header say of the target, the host and the body, and the body itself.
- * What two readers may read differently, a body's end or a target with a NUL in it, is refused:
- * that is how requests are smuggled through proxies.
+ * Checks what a request's line and header say of target, host and body, and takes the body. Refuses
+ * what two parsers may read differently (the end of a body, a target with a NUL), which is how
+ * requests are smuggled through proxies.
  *
  * Threads: the request's HTTP thread.
  */
@@ -14,14 +14,14 @@
 
 #include "common/http/request.h"
 
-/* The request line is there; the header may not be. A query that libmicrohttpd cannot take apart is
- * refused at once, and the connection ended. */
+/* The request line is complete; the header may not be. Refuses a query that libmicrohttpd cannot
+ * parse at once, and ends the connection. */
 void framing_look_at_target(struct request *request);
-/* The header is there. A refusal at this point makes MHD close the connection. One that leaves MHD
- * no room for the response's is refused as above. */
+/* The header is complete. A refusal here makes libmicrohttpd close the connection. A request that
+ * leaves it no room for the response's header is refused as above. */
 enum MHD_Result framing_begin(struct request *request, const char *method, const char *version);
-/* A piece of the body: a POST's is kept unless the request is refused, everything else is
- * swallowed. MHD_NO closes the connection: the body is far too long. */
+/* Takes a piece of the body: keeps a POST's unless the request is refused, discards all others.
+ * MHD_NO closes the connection: the body is far too long. */
 enum MHD_Result framing_take(struct request *request, const char *upload, size_t *upload_bytes);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who is let in, and with which certificate: the tokens of --token-file and the TLS key pair. Both
- * are read again on SIGHUP; if that fails the old ones stay in use.
+ * Access control: the tokens of --token-file and the TLS certificate. Both are read again on
+ * SIGHUP; if that fails, the old ones stay in use.
  *
- * Threads: guard_tokens() and guard_retrieve() from every thread; the rest from one at a time.
- * What they return stays valid for GUARD_KEPT_SECONDS after a reload: no request asks longer than a
- * moment, no handshake takes that long.
+ * Threads: guard_tokens() and guard_retrieve() from any thread; the rest from one at a time. Their
+ * results stay valid for GUARD_KEPT_SECONDS after a reload, which is longer than a request uses
+ * them and than a handshake takes.
  */
 #ifndef COMMON_HTTP_GUARD_H
 #define COMMON_HTTP_GUARD_H
@@ -22,8 +22,8 @@
 /* Texts are borrowed until guard_close(). */
 struct guard_options {
     const struct token_grammar *grammar; /* of the file */
-    const char *token_file;              /* NULL: there are no tokens */
-    /* Of a request without a token; 0: none with a token_file, else all. */
+    const char *token_file;              /* NULL: no tokens */
+    /* Scopes of a request without a token; 0: none if there is a token_file, else all. */
     int anonymous_scopes;
     const char *tls_cert; /* NULL: no TLS; both or neither */
     const char *tls_key;
@@ -32,12 +32,12 @@ struct guard_options {
 struct guard;
 
 enum error guard_open(const struct guard_options *options, struct guard **ret_guard) MUST_CHECK;
-/* When no server uses it any more. NULL is legal. */
+/* Call when no server uses it any more. NULL is legal. */
 void guard_close(struct guard *guard);
 
-/* NULL: there are none. */
+/* NULL: no tokens. */
 const struct bearer_tokens *guard_tokens(const struct guard *guard);
-/* What a request without a token may do: scopes, or SCOPE_ALL. */
+/* Scopes of a request without a token, or SCOPE_ALL. */
 int guard_anonymous(const struct guard *guard);
 const struct token_grammar *guard_grammar(const struct guard *guard);
 bool guard_uses_tls(const struct guard *guard);
@@ -45,8 +45,8 @@ bool guard_uses_tls(const struct guard *guard);
 /* Reads the files again, and logs successes and failures. */
 void guard_reload(struct guard *guard);
 
-/* As gnutls_certificate_retrieve_function2, for the one guard of the process that uses TLS: the
- * certificate that is valid now. */
+/* A gnutls_certificate_retrieve_function2 for the process's one guard that uses TLS: returns the
+ * current certificate. */
 int guard_retrieve(gnutls_session_t session, const gnutls_datum_t *names, int name_count,
                    const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
                    gnutls_pcert_st **ret_chain, unsigned int *ret_count, gnutls_privkey_t *ret_key);

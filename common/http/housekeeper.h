@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread that looks after a server: it reads tokens and certificates again on SIGHUP, and once
- * a second closes slow connections, logs the sums of suppressed lines and notifies systemd's
+ * A server's maintenance thread: it reads tokens and certificates again on SIGHUP, and once a
+ * second closes slow connections, logs the counts of suppressed lines and notifies systemd's
  * watchdog.
  */
 #ifndef COMMON_HTTP_HOUSEKEEPER_H
@@ -13,11 +13,11 @@
 
 struct housekeeper;
 
-/* SIGHUP waits for the housekeeper from here on. In main, before any thread is started: threads
- * inherit it. */
+/* Blocks SIGHUP until the housekeeper takes it. In main, before any thread is started: threads
+ * inherit the mask. */
 void housekeeper_block_signals(void);
 
-/* Both are borrowed until housekeeper_free(). `tick` is called once a second, and at the end with
+/* Both are borrowed until housekeeper_free(). Calls `tick` once a second, and at the end with
  * INT64_MAX. */
 enum error housekeeper_new(struct guard *guard, struct connections *connections,
                            void (*tick)(int64_t now_ms),

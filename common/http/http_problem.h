@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Failures as an HTTP server reports them: `application/problem+json` (RFC 9457) with type, title,
- * status and detail.
+ * Failures as HTTP responses: `application/problem+json` (RFC 9457) with type, title, status and
+ * detail.
  */
 #ifndef COMMON_HTTP_HTTP_PROBLEM_H
 #define COMMON_HTTP_HTTP_PROBLEM_H
@@ -14,7 +14,7 @@
 /* "Not Found" for 404; "Error" for a status that this program does not use. */
 const char *http_status_title(int status);
 
-/* The status for an error code: 400 for ERROR_USAGE, 404, 409, 507 for ERROR_NO_SPACE, 503 where a
+/* The status of an error code: 400 for ERROR_USAGE, 404, 409, 507 for ERROR_NO_SPACE, 503 if a
  * later try may work (ERROR_IO, ERROR_MEMORY, ERROR_UNAVAILABLE, ERROR_TIMEOUT), else 500. */
 int http_status_of_error(enum error error);
 

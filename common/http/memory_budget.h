@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A limit of the memory that all connections together may take for one purpose: large responses
- * that are made or sent, so that a client that requests much and reads nothing cannot exhaust
- * memory, or bodies of requests that come. What does not fit is refused. One alone always fits.
+ * Limits the memory that all connections together use for one purpose: large responses being made
+ * or sent, so that a client that requests much and reads nothing cannot exhaust memory, or incoming
+ * request bodies. What does not fit is refused. One alone always fits.
  *
  * Responses of up to RESPONSE_SMALL_BYTES and bodies of up to BODY_SMALL_BYTES are not counted: a
- * connection has one at a time, so that --max-connections bounds them. They cost nothing here, and
- * an /ack of a few batches is taken while large bodies are refused.
+ * connection has one at a time, so --max-connections bounds them. They cost nothing here, and an
+ * /ack of a few batches is accepted while large bodies are refused.
  *
- * Threads: any.
+ * Any thread.
  */
 #ifndef COMMON_HTTP_MEMORY_BUDGET_H
 #define COMMON_HTTP_MEMORY_BUDGET_H
@@ -26,16 +26,16 @@
 
 struct memory_budget {
     const char *what;   /* "responses" */
-    const char *option; /* that says the limit */
+    const char *option; /* that sets the limit */
     int64_t limit_bytes;
     _Atomic int64_t held_bytes;
-    _Atomic uint64_t refused; /* responses or bodies */
+    _Atomic uint64_t refused; /* number of responses or bodies */
 };
 
 /* The texts are borrowed. */
 void memory_budget_init(struct memory_budget *memory, int64_t limit_bytes, const char *what,
                         const char *option);
-/* ERROR_MEMORY (503): those that are there leave no room for it. */
+/* ERROR_MEMORY (503): those in use leave no room for it. */
 enum error memory_budget_take(struct memory_budget *memory, size_t bytes) MUST_CHECK;
 /* Returns all or a part of the bytes taken. */
 void memory_budget_put(struct memory_budget *memory, size_t bytes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the log says of requests without the right token: never the token, but its name in
- * --token-file. Whoever has none can cause lines too: so one line and a sum a minute, 401 and 403
- * apart.
+ * Logs requests without the right token: never the token, only its name in --token-file. Since
+ * anyone can cause such lines, at most one line and one count per minute are written, separately
+ * for 401 and 403.
  *
- * Threads: any.
+ * Any thread.
  */
 #ifndef COMMON_HTTP_REFUSALS_H
 #define COMMON_HTTP_REFUSALS_H
@@ -16,7 +16,7 @@
 /* The request is answered with this status, 401 or 403. */
 void refusals_log(struct request *request, int status, const char *reason);
 
-/* Writes the sums of what was held back, when a minute is over. Once a second or so; at the end
+/* Logs the counts of suppressed lines when a minute is over. Call about once a second; at the end
  * with INT64_MAX. */
 void refusals_tick(int64_t now_ms);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a request may ask of its server: the application, phase, guard, threads, thread pools,
- * limits. server.h starts and ends it.
+ * The part of a server that requests use: application, phase, guard, threads, thread pools, limits.
+ * server.h starts and ends it.
  *
- *   SERVER_STARTING   only routes that are `always` there answer; everything else is 503
+ *   SERVER_STARTING   only `always` routes answer; everything else is 503
  *   SERVER_READY      all routes answer
  *   SERVER_DRAINING   for a moment: all routes answer, with Connection: close
  *   SERVER_CLOSED     as STARTING; the connections are closed
  *
  * Phases only go forward, through one function.
  *
- * Threads: the functions from every thread. server.c sets the struct's members before the first
- * request comes; every thread may read them.
+ * Threads: the functions from any thread. server.c sets the struct's members before the first
+ * request; any thread may read them.
  */
 #ifndef COMMON_HTTP_SERVER_STATE_H
 #define COMMON_HTTP_SERVER_STATE_H
@@ -30,23 +30,23 @@
 
 enum server_phase { SERVER_STARTING, SERVER_READY, SERVER_DRAINING, SERVER_CLOSED };
 
-/* A connection's memory: request line, header and response's header. MHD clears it for each
- * request, so that more of it costs time. */
+/* A connection's memory: request line, header and the response's header. libmicrohttpd clears it
+ * for each request, so a larger one costs time. */
 #define SERVER_CONNECTION_BYTES (12 << 10)
 
-/* What an application brings. Its service is known by struct service, what it keeps for a thread
- * and for a request by struct api_thread and struct api_request; this folder only points to
- * them. */
+/* What an application brings: struct service is its service, struct api_thread and struct
+ * api_request its data per thread and per request. This folder only points to them. */
 struct application {
     struct route_table routes;
-    size_t thread_bytes; /* of a struct api_thread; zeros at the start */
-    void (*thread_release)(struct api_thread *thread); /* NULL: nothing, as the next two */
+    size_t thread_bytes; /* of a struct api_thread; zeroed at the start */
+    void (*thread_release)(struct api_thread *thread); /* NULL: nothing to do, as for the next
+                                                        * two */
     size_t request_bytes;                              /* of a struct api_request */
-    size_t request_cleared_bytes; /* so many of them are zeros when a request begins */
+    size_t request_cleared_bytes; /* this many of them are zeroed when a request begins */
     void (*request_release)(struct request *request); /* at each request's end */
     void (*tick)(int64_t now_ms); /* once a second, and at the end with INT64_MAX */
-    const char *starting_detail;  /* of a 503 while there is no service */
-    const char *paths_detail;     /* of a 404: how to find out which paths there are */
+    const char *starting_detail;  /* of a 503 before there is a service */
+    const char *paths_detail;     /* of a 404: how to find the paths that exist */
 };
 
 struct server {
@@ -57,16 +57,17 @@ struct server {
     struct listener *listener;
     struct housekeeper *housekeeper;
     struct thread_pool *slow_pool;
-    struct thread_pool *search_pool; /* for what may take many seconds: nothing else waits for it */
+    struct thread_pool *search_pool; /* for jobs that may take many seconds: nothing else waits for
+                                      * it */
     _Atomic(struct service *) service; /* borrowed */
     _Atomic int phase;
     int64_t started_seconds; /* since 1970 */
 };
 
 enum server_phase server_phase(const struct server *server);
-/* A phase that is behind the server's changes nothing. */
+/* Ignores a phase that the server has already passed. */
 void server_enter(struct server *server, enum server_phase phase);
-/* NULL: it is not there yet. */
+/* NULL: there is none yet. */
 struct service *server_service(const struct server *server);
 
 #endif
