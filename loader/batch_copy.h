@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A batch in memory of its own, whatever becomes of the slot that it was in. */
+/* A copy of a batch in its own memory, independent of the batch's slot. */
 #ifndef LOADER_BATCH_COPY_H
 #define LOADER_BATCH_COPY_H
 
@@ -9,12 +9,12 @@
 #include "loader/device/device.h"
 #include "loader/tombola.h"
 
-/* Bytes a row of what batches have; 0: they have none of it. */
+/* Bytes per row of each part of a batch; 0: absent. */
 struct batch_form {
     size_t features, device_labels, weights;
 };
 
-/* Behind what is in `queue`, for which it waits. One block: free() it. */
+/* Copies after the work now in `queue`, and waits for it. One block: free() it. */
 enum error batch_copy(const struct batch_form *form, struct device *device,
                       struct device_queue *queue, const struct tombola_batch *batch,
                       struct tombola_batch **ret_copy) MUST_CHECK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows for --cache-bytes, --cache and --cache-limit of a command's table of options. */
+/* The option rows for --cache-bytes, --cache and --cache-limit. */
 #ifndef LOADER_CACHE_OPTIONS_H
 #define LOADER_CACHE_OPTIONS_H
 
@@ -8,7 +8,7 @@
 
 #include "common/option.h"
 
-/* Pointers: int64_t, bool that is set where the first is given (or NULL), const char *, int64_t. */
+/* Pointers: int64_t, bool set if the first is given (or NULL), const char *, int64_t. */
 #define CACHE_OPTIONS(bytes_target, bytes_given, folder_target, limit_target)          \
     {.name = "cache_bytes",                                                            \
      .type = OPTION_INTEGER,                                                           \

@@ -11,20 +11,21 @@
 #include "loader/tombola.h"
 
 /* An older header's struct ends earlier: the rest is 0. Members of a newer one must be 0. Pointers
- * still point at the caller's data. ERROR_USAGE names the member, its value, what is right. */
+ * still refer to the caller's data. ERROR_USAGE names the member, its value and what is
+ * expected. */
 enum error caller_options_take(const struct tombola_options *given,
                                struct tombola_options *ret_options) MUST_CHECK;
 
-/* Where rows are kept. */
+/* Where rows are cached. */
 struct caller_caches {
     struct store_cache kept; /* in memory and in a file; `folder` borrowed, from the options or the
                               * environment */
-    size_t reserve_bytes;    /* of memory, left free */
+    size_t reserve_bytes;    /* of memory, to be left free */
     uint64_t resident_bytes; /* on the device; FEED_RESIDENT_AUTO: as many as fit */
 };
 
-/* By the options, TOMBOLA_CACHE and TOMBOLA_CACHE_LIMIT, and what the machine has free. ERROR_USAGE
- * when that variable is no number. */
+/* From the options, TOMBOLA_CACHE, TOMBOLA_CACHE_LIMIT and the machine's free memory. ERROR_USAGE
+ * if that variable is not a number. */
 enum error caller_options_caches(const struct tombola_options *options,
                                  struct caller_caches *ret_caches) MUST_CHECK;
 

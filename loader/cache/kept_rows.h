@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A row cache that is open: a row file (loader/rows) whose key is that of the rows' source. As long
- * as it is open it is not removed to make room.
+ * An open row cache: a row file (loader/rows) that has the key of its source. It is not removed to
+ * make room while it is open.
  */
 #ifndef LOADER_CACHE_KEPT_ROWS_H
 #define LOADER_CACHE_KEPT_ROWS_H
@@ -22,20 +22,20 @@ enum error kept_rows_open(const char *path, const struct cache_key *key, const c
 /* NULL is legal. */
 void kept_rows_close(struct kept_rows *kept);
 
-/* The file, if it still has its name, so that nobody opens it any more. */
+/* Removes the file if it still has its name, so that it is not opened again. */
 void kept_rows_remove(const struct kept_rows *kept);
 
-/* What the header of a cache says. */
+/* Contents of a cache's header. */
 struct kept_facts {
-    char *source; /* owned; the URI of the store that its rows are from; several are one line */
+    char *source; /* owned; the URIs of the store that its rows are from, as one line */
     int64_t rows;
     size_t features;
     struct cache_key key;
 };
 
-/* ERROR_INPUT: it is damaged, or no cache. */
+/* ERROR_INPUT: damaged, or not a cache. */
 enum error kept_facts_read(const char *path, struct kept_facts *ret_facts) MUST_CHECK;
-/* Legal when it was zeroed. */
+/* Legal on a zeroed struct. */
 void kept_facts_release(struct kept_facts *facts);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device: where batches end up. One of the two doors to CUDA (the other is
- * trainer/compute/kernel.h); the CPU is the reference for it and always there. Chosen by name:
- * "cpu", "cuda", "cuda:1", "auto" (CUDA when build, driver and GPU are there, else CPU, said in the
- * log).
+ * A device: where batches end up. One of the two interfaces to CUDA (the other is
+ * trainer/compute/kernel.h); the CPU is its reference and always available. Chosen by name: "cpu",
+ * "cuda", "cuda:1", "auto" (CUDA if build, driver and GPU are there, else CPU; logged).
  *
- * A queue is a CUDA stream: work put into one queue runs in order, queues run beside each other.
- * On the CPU everything is done when the call returns, and events are always reached.
+ * A queue is a CUDA stream: work in one queue runs in order, queues run concurrently. On the CPU
+ * everything is done when the call returns, and every event is complete.
  *
  * Threads: a device may be used from any thread; a queue from one thread at a time.
  */
@@ -24,12 +23,12 @@ enum device_kind { DEVICE_CPU, DEVICE_CUDA };
 struct device_queue; /* a CUDA stream */
 struct device_event; /* a CUDA event */
 
-/* Rows that lie anywhere in an array of rows, all in device memory: row i is number places[i]. */
+/* Rows anywhere in an array of rows, all in device memory: row i is number places[i]. */
 struct device_rows {
     const void *rows;       /* [.., stride_bytes] */
-    size_t stride_bytes;    /* from a row to the next; a multiple of the element's size */
+    size_t stride_bytes;    /* from one row to the next; a multiple of the element's size */
     const uint32_t *places; /* [count] */
-    size_t count, columns;  /* of bytes, u8 or f32 as the function says */
+    size_t count, columns;  /* of bytes, u8 or f32, depending on the function */
 };
 
 struct device {
@@ -37,7 +36,7 @@ struct device {
     int index;             /* CUDA ordinal */
     char description[160]; /* "NVIDIA H200, 139 GiB, driver 13.0", "CPU" */
     const struct device_ops *ops;
-    int keepers; /* besides the one that opened it; atomic, in device.c alone */
+    int keepers; /* in addition to the opener; atomic, in device.c alone */
 };
 
 struct device_ops {
@@ -81,52 +80,51 @@ struct device_ops {
     enum error (*event_record)(struct device_event *event, struct device_queue *queue) MUST_CHECK;
     enum error (*event_wait)(struct device_event *event) MUST_CHECK;
     enum error (*queue_await)(struct device_queue *queue, struct device_event *event) MUST_CHECK;
-    int (*choice)(void); /* NULL: threads choose none */
+    int (*choice)(void); /* NULL: threads have no choice */
     void (*choose)(int index);
 };
 
-/* The kinds of device that this build knows; device_cuda_ops exists only where HAVE_CUDA. */
+/* The kinds of devices in this build; device_cuda_ops exists only with HAVE_CUDA. */
 extern const struct device_ops device_cpu_ops;
 extern const struct device_ops device_cuda_ops;
 
-/* ERROR_UNAVAILABLE when "cuda" was asked for by name and is not there, saying which part lacks
- * (built without CUDA, no driver, no GPU); ERROR_USAGE for an unknown name. */
+/* ERROR_UNAVAILABLE: "cuda" was requested and something is missing, which the message names (built
+ * without CUDA, no driver, no GPU); ERROR_USAGE: unknown name. */
 enum error device_open(const char *name, struct device **ret_device) MUST_CHECK;
-/* NULL is legal. The device is closed when all that keep it have closed it. */
+/* NULL is legal. The device closes when all its keepers have closed it. */
 void device_close(struct device *device);
-/* For threads that may be left behind: the device stays until one device_close() more. */
+/* For threads that may be left behind: the device stays until an additional device_close(). */
 void device_keep(struct device *device);
 
-/* CUDA keeps a choice of GPU for each thread, which every call here changes. What works in the
- * thread of somebody else puts it back: the choice of now (-1: there is none), for a device of that
- * name, and the choice as it was before. */
+/* CUDA keeps the current GPU per thread, and every call here changes it. Code on a caller's thread
+ * must restore it: device_choice() gets the current one (-1: none) for a device of that name,
+ * device_choose() sets it. */
 int device_choice(const char *name);
 void device_choose(const struct device *device, int choice);
 
-/* Page-locked host memory, zeroed, 4 KiB aligned (plain aligned memory on the CPU). 0 bytes give
- * memory too. */
+/* Page-locked host memory, zeroed, 4 KiB aligned (plain aligned memory on the CPU). 0 bytes are
+ * legal. */
 enum error device_host_new(struct device *device, size_t bytes, void **ret_memory) MUST_CHECK;
 void device_host_free(struct device *device, void *memory);
 /* Device memory, zeroed, at least 256-byte aligned. On the CPU: host memory. */
 enum error device_memory_new(struct device *device, size_t bytes, void **ret_memory) MUST_CHECK;
 void device_memory_free(struct device *device, void *memory);
-/* How much of it nobody has now; 0: not known. */
+/* How much of it is free; 0: unknown. */
 enum error device_memory_left(struct device *device, uint64_t *ret_bytes) MUST_CHECK;
 /* The same for rows * columns floats. */
 enum error device_floats_new(struct device *device, size_t rows, size_t columns,
                              float **ret_floats) MUST_CHECK;
 
 enum error device_queue_new(struct device *device, struct device_queue **ret_queue) MUST_CHECK;
-/* A queue around the caller's cudaStream_t (NULL: CUDA's default stream), which must outlive it and
- * stays the caller's; on the CPU `native` is ignored. */
+/* Wraps the caller's cudaStream_t (NULL: CUDA's default stream), which must outlive the queue and
+ * stays the caller's; ignored on the CPU. */
 enum error device_queue_borrow(struct device *device, void *native,
                                struct device_queue **ret_queue) MUST_CHECK;
 void device_queue_free(struct device *device, struct device_queue *queue);
 /* The cudaStream_t, for libraries such as cuBLAS; NULL on the CPU. */
 void *device_queue_native(struct device *device, struct device_queue *queue);
 
-/* Enqueued, not done, when these return: host memory must stay as it is until an event set behind
- * them was reached. */
+/* Only enqueues: host memory must not change until an event recorded after the copy is complete. */
 enum error device_copy_in(struct device *device, struct device_queue *queue, void *to_device,
                           const void *from_host, size_t bytes) MUST_CHECK;
 enum error device_copy_out(struct device *device, struct device_queue *queue, void *to_host,
@@ -141,31 +139,32 @@ enum error device_scale_f32(struct device *device, struct device_queue *queue, f
 enum error device_normalize_f32(struct device *device, struct device_queue *queue, float *on_device,
                                 size_t rows, size_t columns, const float *mean,
                                 const float *deviation) MUST_CHECK;
-/* to[i] = row i, columns of bytes. `from` may be gone when the call returns, not what it names. */
+/* to[i] = row i, columns of bytes. `from` need not outlive the call, the arrays in it must. */
 enum error device_gather(struct device *device, struct device_queue *queue, void *to_device,
                          const struct device_rows *from) MUST_CHECK;
-/* to[i, c] = row[c] * scale of u8, and of those, unless `mean` is NULL, what device_normalize_f32()
- * makes; of f32 the second alone, or nothing. One pass; the same bits as step by step. */
+/* to[i, c] = row[c] * scale for u8, then normalized as by device_normalize_f32() unless `mean` is
+ * NULL; f32 is only normalized, or copied. One pass; the same bits as step by step. */
 enum error device_gather_u8(struct device *device, struct device_queue *queue, float *to_device,
                             const struct device_rows *from, float scale, const float *mean,
                             const float *deviation) MUST_CHECK;
 enum error device_gather_f32(struct device *device, struct device_queue *queue, float *to_device,
                              const struct device_rows *from, const float *mean,
                              const float *deviation) MUST_CHECK;
-/* to[r, c] = 1 where c is codes[r], else 0; [rows, classes] of f32 or u8; all in device memory. A
- * code of `classes` or more: the row is zeros. */
+/* to[r, c] = 1 if c is codes[r], else 0; [rows, classes] of f32 or u8; all in device memory. A code
+ * of `classes` or more gives a row of zeros. */
 enum error device_one_hot(struct device *device, struct device_queue *queue, void *to_device,
                           const uint32_t *codes, size_t rows, size_t classes,
                           bool as_floats) MUST_CHECK;
-/* Blocks until all work of the queue is done. */
+/* Blocks until all work in the queue is done. */
 enum error device_queue_wait(struct device *device, struct device_queue *queue) MUST_CHECK;
 
 enum error device_event_new(struct device *device, struct device_event **ret_event) MUST_CHECK;
 void device_event_free(struct device *device, struct device_event *event);
-/* The event is reached when all that is in `queue` now is done. */
+/* The event is complete when all work now in `queue` is done. */
 enum error device_event_record(struct device *device, struct device_event *event,
                                struct device_queue *queue) MUST_CHECK;
-/* The calling thread waits for the event; `queue` waits for the event (without the thread). */
+/* device_event_wait() blocks the calling thread until the event; the other makes `queue` wait, not
+ * the thread. */
 enum error device_event_wait(struct device *device, struct device_event *event) MUST_CHECK;
 enum error device_queue_await(struct device *device, struct device_queue *queue,
                               struct device_event *event) MUST_CHECK;
