@@ -5,13 +5,13 @@
 
 #include "loader/csv/store_csv.h"
 
-/* "PATH, line N: " in front of this thread's message; returns `code`. */
+/* Prepends "PATH, line N: " to this thread's message; returns `code`. */
 enum error csv_store_prefix(const struct csv_store *store, enum error code, int64_t line);
-/* The line of the row that begins at `offset`; 0 when the file cannot be read any more. */
+/* The line of the row that begins at `offset`; 0 if the file can no longer be read. */
 int64_t csv_store_line(const struct csv_store *store, uint64_t offset);
-/* ERROR_INPUT: a file without rows. */
+/* ERROR_INPUT: no rows. */
 enum error csv_store_refuse_empty(const struct csv_store *store) MUST_CHECK;
-/* ERROR_INPUT naming both lines of an id that two rows have. */
+/* ERROR_INPUT naming both lines of a duplicate id. */
 enum error csv_store_refuse_twice(const struct csv_store *store, int64_t id, int64_t line,
                                   int64_t other_line) MUST_CHECK;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CSV text into records and fields. RFC 4180 as libcsv reads it with CSV_STRICT | CSV_STRICT_FINI:
+ * Splits CSV text into records and fields: RFC 4180 as libcsv reads it with CSV_STRICT |
+ * CSV_STRICT_FINI:
  *
  *   - a record ends with LF or CR LF; LF inside quotes does not end it. A CR anywhere else outside
  *     quotes is an error
@@ -9,13 +10,12 @@
  *   - "" inside quotes is one quote; a quote inside an unquoted field, and anything but space after
  *     the closing quote, is an error
  *
- * Records whose fields stand in quotes or have none take a path of our own, and so do those without
- * a quote (csv_split_plain); all others go through libcsv (csv_split_quoted), which also finds what
- * is wrong. It would give the same fields for every record: tests and a fuzz target hold them
- * against each other.
+ * Records without quotes (csv_split_plain), or whose fields are each either quoted or free of
+ * quotes, are split by our own code; all others by libcsv (csv_split_quoted), which also describes
+ * errors. It would give the same fields for every record: tests and a fuzz target compare them.
  *
- * Every record handed in ends with its LF; the caller puts one behind the last line of a file that
- * lacks it. A splitter belongs to one thread.
+ * Every record passed in ends with its LF; the caller appends one to a last line without. A
+ * splitter belongs to one thread.
  */
 #ifndef LOADER_CSV_CSV_SPLIT_H
 #define LOADER_CSV_CSV_SPLIT_H
@@ -29,10 +29,10 @@
 #include "loader/csv/csv_count.h"
 #include "loader/store/store.h"
 
-/* Longer records are refused: one quote that is never closed would swallow the file. */
+/* Longer records are refused: a quote that is never closed would swallow the file. */
 #define CSV_RECORD_LIMIT_BYTES ((size_t)64 << 20)
 
-/* Nothing but spaces and tabs before the line end? (A tab that is the delimiter counts.) */
+/* Only spaces and tabs before the line end? (A tab that is the delimiter is not blank.) */
 bool csv_record_is_blank(const char *record, size_t length, char delimiter);
 
 struct csv_splitter {
@@ -42,18 +42,18 @@ struct csv_splitter {
     size_t count;        /* fields of the record */
     struct csv_parser parser;
     bool parser_ready;
-    char *write;    /* libcsv path: where the next unquoted field is put */
+    char *write;    /* libcsv path: where to put the next unquoted field */
     bool row_ended; /* libcsv path */
 };
 
 enum error csv_splitter_init(struct csv_splitter *splitter, char delimiter,
                              size_t capacity) MUST_CHECK;
 void csv_splitter_release(struct csv_splitter *splitter);
-/* Keeps so many fields at least, from the next split on. */
+/* Keeps at least this many fields, from the next split on. */
 enum error csv_splitter_reserve(struct csv_splitter *splitter, size_t capacity) MUST_CHECK;
 
-/* One record into splitter->fields; ERROR_INPUT says what is wrong, without file and line. Fields
- * point into the record, which may be overwritten with unquoted text. */
+/* Splits one record into splitter->fields; ERROR_INPUT says what is wrong, without file and line.
+ * Fields point into the record, which may be overwritten with unquoted text. */
 enum error csv_split(struct csv_splitter *splitter, char *record, size_t length) MUST_CHECK;
 enum error csv_split_plain(struct csv_splitter *splitter, const char *record,
                            size_t length) MUST_CHECK;

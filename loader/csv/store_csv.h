@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CSV store: a file, an offset index (8 bytes a row, and 8 more for ids that are not
- * consecutive), and no data in memory, unless a row cache is to be made of it. Opening reads the
- * file once, by all CPUs, and finds the kinds of features and labels. Private to store_csv*.c.
+ * The CSV store: a file and an offset index (8 bytes per row, 8 more for ids that are not
+ * consecutive); no data in memory unless a row cache is requested. Opening reads the file once, on
+ * all CPUs, and determines the kinds of features and labels. Private to store_csv*.c.
  */
 #ifndef LOADER_CSV_STORE_CSV_H
 #define LOADER_CSV_STORE_CSV_H
@@ -15,7 +15,8 @@
 #include "loader/store/label_dictionary.h"
 #include "loader/store/store.h"
 
-/* Where the lines are counted from when a message needs one: one for each block of the file. */
+/* A known line number, from which lines are counted when a message needs one; one per block of the
+ * file. */
 struct csv_mark {
     uint64_t offset;
     int64_t line;
@@ -26,27 +27,26 @@ struct csv_store {
     char *path;         /* owned */
     struct csv_source source;
     char delimiter;
-    bool delimiter_told, label_told; /* by the URI */
+    bool delimiter_told, label_told; /* given in the URI */
     bool keys_only;
     struct csv_columns columns;
     uint64_t *offsets; /* owned; [rows + 1]: where each row begins, and the file's end */
     size_t offsets_capacity;
-    uint32_t
-        *lengths; /* owned; [rows]: features of each row, where they differ in that; else NULL */
+    uint32_t *lengths; /* owned; [rows + 1]: where each row begins, and the end of the file */
     size_t lengths_capacity;
     struct id_index ids;
     struct label_dictionary labels;
-    struct csv_mark *marks; /* owned; [mark_count] */
+    struct csv_mark *marks; /* owned; [rows]: features of each row, if they differ; else NULL */
     size_t mark_count, marks_capacity;
     char *first_bad_row;  /* owned */
-    uint64_t cache_bytes; /* rows are kept if they take no more; 0: they are not */
+    uint64_t cache_bytes; /* rows are cached if they need no more; 0: never */
     struct csv_fill fill;
 };
 
-/* The pass that learns the plan's recipe, and nothing else. */
+/* The pass that learns the plan's recipe. */
 enum error csv_store_learn(struct csv_store *store) MUST_CHECK;
 
-/* The pass that fills offsets, ids, labels, marks and store.info; keys_only: there is none. */
+/* The pass that fills offsets, ids, labels, marks and store.info; if keys_only there is none. */
 enum error csv_store_inspect(struct csv_store *store) MUST_CHECK;
 
 enum error csv_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
