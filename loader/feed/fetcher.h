@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fetchers: threads that take batches of ids out of the pull queue and fetch their rows from
- * the store into slots of the ring, each with a reader of its own. A fetcher takes a free slot
- * first and a batch then, so that a batch never waits for a slot while later ones have some.
+ * The fetchers: threads that take batches of ids from the pull queue and fetch their rows from the
+ * store into slots of the ring, each with its own reader. A fetcher first takes a free slot, then a
+ * batch, so a batch never waits for a slot while later ones have some.
  *
- * Of rows that stay on the device (resident_set.h) only those are fetched that are not there; their
- * batch's slot then has places, and in its memory the new rows alone. Of rows that are all in the
- * store's memory nothing is fetched but their places, where whoever makes floats of them takes them
- * from there.
+ * If rows stay on the device (resident_set.h), only missing ones are fetched; the batch's slot then
+ * has places, and its memory only the new rows. If all rows are in the store's memory, only their
+ * places are looked up, if whoever converts them to floats reads them from there.
  *
- * Rows that are missing or bad are handled here (enum bad_rows).
+ * Missing and bad rows are handled here (enum bad_rows).
  */
 #ifndef LOADER_FEED_FETCHER_H
 #define LOADER_FEED_FETCHER_H
@@ -35,8 +34,9 @@ struct fetcher_options {
     enum bad_rows bad_rows;
     const struct label_check *labels;        /* borrowed; NULL: labels are not compared */
     struct resident_set *resident;           /* borrowed; NULL: no rows stay on the device */
-    bool finds;                              /* rows in the store's memory are left there */
-    const struct row_attributes *attributes; /* borrowed; NULL: none are wanted */
+    bool finds;                              /* leave rows in the store's memory and use their
+                                              * places */
+    const struct row_attributes *attributes; /* borrowed; NULL: none requested */
     enum weight_element weights;             /* of them */
     bool wants_integers;                     /* as in feed.h */
 };
@@ -46,10 +46,9 @@ struct fetchers;
 /* Opens the readers and starts the threads. `queue` and `ring` must outlive them. */
 enum error fetchers_start(const struct fetcher_options *options, struct pull_queue *queue,
                           struct ring *ring, struct fetchers **ret_fetchers) MUST_CHECK;
-/* What the threads wait for in the store ends soon, as if a signal had come. NULL is legal. */
+/* Ends the threads' waits in the store soon, as a signal would. NULL is legal. */
 void fetchers_cancel(struct fetchers *fetchers);
-/* Cancels, joins the threads, frees everything. Queue and ring must have been stopped before. NULL
- * is legal. */
+/* Cancels, joins the threads, frees everything. Stop queue and ring first. NULL is legal. */
 void fetchers_stop(struct fetchers *fetchers);
 
 /* Time spent fetching, summed over threads. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which batches a feed by index is to bring, in which order: runs of numbers, appended by who feeds
- * and taken by the puller. Of fixed size; a run that continues the last one is joined with it.
+ * The batches that a feed by index should deliver, in order: runs of numbers, appended by the
+ * feed's user and taken by the puller. Fixed size; a run that continues the last one is merged with
+ * it.
  *
- * Threads: every call from every thread, except init and release. A wait ends, within a tenth of a
- * second, after grant_queue_stop() or stop_requested().
+ * Threads: any, except for init and release. A wait ends, within a tenth of a second, after
+ * grant_queue_stop() or stop_requested().
  */
 #ifndef LOADER_FEED_GRANT_QUEUE_H
 #define LOADER_FEED_GRANT_QUEUE_H
@@ -18,7 +19,7 @@
 
 #define GRANT_QUEUE_LIMIT 4096 /* runs */
 
-/* Batches first, first + 1, ...; count < 0: without end. */
+/* Batches first, first + 1, ...; count < 0: no end. */
 struct grant {
     int64_t first, count;
 };
@@ -26,7 +27,7 @@ struct grant {
 struct grant_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct grant grants[GRANT_QUEUE_LIMIT]; /* a ring */
+    struct grant grants[GRANT_QUEUE_LIMIT]; /* a ring buffer */
     size_t begin, count;
     bool closed, stopped;
 };
@@ -34,12 +35,12 @@ struct grant_queue {
 void grant_queue_init(struct grant_queue *queue);
 void grant_queue_release(struct grant_queue *queue);
 
-/* ERROR_USAGE: a run without batches, or one too many. */
+/* ERROR_USAGE: an empty run, or too many runs. */
 enum error grant_queue_push(struct grant_queue *queue, struct grant grant) MUST_CHECK;
 /* No more will be pushed. */
 void grant_queue_close(struct grant_queue *queue);
 /* Takes the oldest; waits for one. ERROR_END once the queue is closed and empty, ERROR_CANCELLED
- * when it is stopped. */
+ * when stopped. */
 enum error grant_queue_take(struct grant_queue *queue, struct grant *ret_grant) MUST_CHECK;
 void grant_queue_stop(struct grant_queue *queue);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a batch's labels are on the device, besides the doubles on the host, and its weights. */
+/* Types of a batch's labels on the device (in addition to the doubles on the host), and of its
+ * weights. */
 #ifndef LOADER_FEED_LABEL_ELEMENT_H
 #define LOADER_FEED_LABEL_ELEMENT_H
 
@@ -13,10 +14,10 @@
 enum label_element {
     LABELS_HOST, /* not on the device */
     LABELS_F64,
-    LABELS_I64, /* of texts: their numbers */
+    LABELS_I64, /* for texts, their numbers */
     LABELS_F32,
-    LABELS_BY_KIND,     /* of an option: LABELS_F64 for real numbers, else LABELS_I64 */
-    LABELS_ONE_HOT_F32, /* rows of zeros with a one at the label's code (one_hot.h) */
+    LABELS_BY_KIND,     /* as an option: LABELS_F64 for real numbers, else LABELS_I64 */
+    LABELS_ONE_HOT_F32, /* zeros with a one at the label's code (one_hot.h) */
     LABELS_ONE_HOT_U8
 };
 
@@ -40,7 +41,7 @@ static inline bool label_element_is_one_hot(enum label_element element)
     return element == LABELS_ONE_HOT_F32 || element == LABELS_ONE_HOT_U8;
 }
 
-/* Of a row, as the device has it. */
+/* Per row, on the device. */
 static inline size_t label_element_bytes(enum label_element element, size_t classes)
 {
     switch (element) {
@@ -62,14 +63,14 @@ static inline size_t label_one_hot_bytes(enum label_element element, size_t clas
     return label_element_is_one_hot(element) ? label_element_bytes(element, classes) : 0;
 }
 
-/* Of a row, as the host hands it on: of one-hot rows the code. */
+/* Per row, as the host provides it: for one-hot rows the code. */
 static inline size_t label_element_host_bytes(enum label_element element)
 {
     return label_element_is_one_hot(element) ? sizeof(uint32_t) : label_element_bytes(element, 0);
 }
 
-/* `to`: [rows] of the element, neither LABELS_HOST nor one-hot. Labels that are to be integers
- * are. */
+/* `to`: [rows] of the element, not LABELS_HOST nor one-hot. Labels to be converted to integers are
+ * integers. */
 static inline void label_element_convert(enum label_element element, void *to, const double *labels,
                                          size_t rows)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The leases that a feed holds or has to ack, found by their seq: a fast caller gives back a
- * thousand between two requests with acks.
+ * The leases that a feed holds or has to ack, found by seq: a fast caller puts back a thousand
+ * between two ack requests.
  *
- * Threads: the owner's lock.
+ * Threads: under the owner's lock.
  */
 #ifndef LOADER_FEED_LEASE_LIST_H
 #define LOADER_FEED_LEASE_LIST_H
@@ -18,30 +18,30 @@
 enum lease_state {
     LEASE_HELD,
     LEASE_DONE,   /* to be acked */
-    LEASE_DROPPED /* not to be; forgotten when its last batch is given back */
+    LEASE_DROPPED /* not to be acked; forgotten when its last batch is put back */
 };
 
 struct lease {
-    int64_t seq;   /* no other lease of the list has it */
-    size_t pieces; /* batches that were not given back */
+    int64_t seq;   /* unique in the list */
+    size_t pieces; /* batches not yet put back */
     enum lease_state state;
-    bool lost; /* the sampler has said so */
+    bool lost; /* the sampler reported it lost */
     bool due;  /* to be renewed in this round */
 };
 
-/* All zeros is empty. */
+/* Empty when zeroed. */
 struct lease_list {
-    struct lease *leases; /* owned; [count] of [capacity], in no order */
+    struct lease *leases; /* owned; [count] of [capacity], unordered */
     size_t count, capacity;
-    struct hash_table numbers; /* places in `leases` by seq */
+    struct hash_table numbers; /* indexes into `leases` by seq */
 };
 
 void lease_list_release(struct lease_list *list);
-/* ERROR_MEMORY, nothing changed. */
+/* ERROR_MEMORY: nothing changed. */
 enum error lease_list_add(struct lease_list *list, const struct lease *lease) MUST_CHECK;
-/* Borrowed until the list is changed; NULL: no lease has this seq. */
+/* Borrowed until the list changes; NULL: no lease has this seq. */
 struct lease *lease_list_find(struct lease_list *list, int64_t seq);
-/* Takes out what lease_list_find() returned. The last lease moves to its place. */
+/* Removes what lease_list_find() returned. The last lease moves into its place. */
 void lease_list_remove(struct lease_list *list, struct lease *lease);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Batches by index whose rows have similar lengths (bucket_order.h). Batch K is one of the window
- * that it lies in: of the `window` batches from a multiple of `window` on, counted within an epoch
- * where batches restart with each, and fewer at its end. All of the window's units are asked for,
- * and how long they are, whichever of its batches is wanted; ranks that divide them ask for the
- * same. One thread.
+ * Batches by index whose rows have similar lengths (bucket_order.h). Batch K belongs to one window:
+ * `window` batches from a multiple of `window` on, counted within an epoch if batches restart with
+ * each, and fewer at its end. For any of a window's batches, all of its units and their lengths are
+ * requested; ranks that share them request the same. One thread.
  */
 #ifndef LOADER_FEED_PULL_BUCKET_H
 #define LOADER_FEED_PULL_BUCKET_H
@@ -14,16 +13,15 @@
 #include "loader/store/store.h"
 
 struct pull_bucket {
-    struct reader *reader; /* owned; says how long rows are */
+    struct reader *reader; /* owned; reports rows' lengths */
     struct bucket_order order;
     size_t window; /* batches */
-    int64_t *ids;  /* owned; [window * B], as all below: of the window in the sampler's
-                            * order, */
+    int64_t *ids;  /* owned; [window * B], as all below: of the window in the sampler's order */
     uint32_t *labels;
     int64_t *lengths;
     int64_t *batch_ids; /* owned; [B]: of one batch */
     uint32_t *batch_labels;
-    int64_t begin, end; /* the batches of the window that is here; begin == end: none */
+    int64_t begin, end; /* the batches of the current window; begin == end: none */
     size_t units;
     int64_t first, epoch; /* of its first unit */
 };
@@ -32,7 +30,7 @@ struct pull_bucket {
  * design's batches are not simply the next positions of the order. */
 enum error pull_bucket_init(struct pull_bucket *bucket, struct store *store,
                             const struct puller *puller, const struct pull_plan *plan) MUST_CHECK;
-/* Legal when it was zeroed. */
+/* Legal on a zeroed struct. */
 void pull_bucket_release(struct pull_bucket *bucket);
 
 /* Pushes batch `index`. ERROR_END: the stream has none. */

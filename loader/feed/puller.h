@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pullers: threads that ask the sampler for batches of ids, ahead of everybody else, and push
- * them into the pull queue in the sampler's order.
+ * The pullers: threads that request batches of ids from the sampler, ahead of all other stages, and
+ * push them to the pull queue in the sampler's order.
  *
- * FEED_INDEX, FEED_GRANTED: one thread; each answer holds many batches (pull_plan.h), so that one
+ * FEED_INDEX, FEED_GRANTED: one thread; each response holds many batches (pull_plan.h), so one
  * request is always far ahead. FEED_DRAW, FEED_LEASE: `connections` threads, each with a request in
- * flight, for one batch, or for the leases of several.
- * Answers may overtake each other on the way; an answer is pushed once no request that was sent
- * before it came can still bring an earlier position. When the stream ends, or a request fails, the
- * answers under way are still taken: what was drawn is delivered.
+ * flight, for one batch, or for the leases of several. Responses may overtake each other; one is
+ * pushed once no request sent before it arrived can still bring an earlier position. When the
+ * stream ends, or a request fails, outstanding responses are still taken: what was drawn is
+ * delivered.
  *
  * The last thread to leave closes the queue and ends the ring, with the reason.
  */
@@ -38,17 +38,17 @@ struct puller_options {
     int64_t patience_ms;
     enum feed_pull pull;
     struct rank_walk walk;                 /* FEED_INDEX: which batches */
-    const struct sampler_stream *expected; /* FEED_INDEX: what the stream must be; NULL: anything */
-    int64_t batches; /* requests that count as one batch each; < 0: without end; not FEED_GRANTED */
+    const struct sampler_stream *expected; /* FEED_INDEX: what the stream must be; NULL: any */
+    int64_t batches; /* requests, each counted as one batch; < 0: no end; not FEED_GRANTED */
     size_t batch_rows;
     size_t connections;             /* FEED_DRAW, FEED_LEASE: 1 to PULLER_CONNECTIONS_LIMIT */
     struct lease_keeper *leases;    /* FEED_LEASE; borrowed */
-    size_t leases_at_once;          /* of a request, 1 to SAMPLER_LEASES_AT_ONCE */
-    struct label_check *labels;     /* borrowed; NULL: the frame's labels are not asked for */
+    size_t leases_at_once;          /* per request, 1 to SAMPLER_LEASES_AT_ONCE */
+    struct label_check *labels;     /* borrowed; NULL: do not request the frame's labels */
     const struct store_info *store; /* borrowed; compared with the stream before the first draw */
-    size_t bucket_window;   /* FEED_INDEX: pull_bucket.h; 0: batches as the sampler cuts them */
-    struct store *lengths;  /* borrowed; of buckets: says how long rows are */
-    bool fails_on_bad_rows; /* it ends where a bad row will come, or where one is missing */
+    size_t bucket_window;           /* FEED_INDEX: pull_bucket.h; 0: the sampler's batches */
+    struct store *lengths;          /* borrowed; for buckets: reports rows' lengths */
+    bool fails_on_bad_rows;         /* end before a bad or a missing row comes */
 };
 
 struct puller;
@@ -56,25 +56,25 @@ struct puller;
 /* Opens the clients (sends nothing) and starts the threads. `queue` and `ring` outlive it. */
 enum error puller_start(const struct puller_options *options, struct pull_queue *queue,
                         struct ring *ring, struct puller **ret_puller) MUST_CHECK;
-/* FEED_GRANTED: these come behind those granted before. ERROR_USAGE: too many runs wait. */
+/* FEED_GRANTED: appends to the batches granted before. ERROR_USAGE: too many runs are pending. */
 enum error puller_grant(struct puller *puller, struct grant grant) MUST_CHECK;
-/* By index: what the stream is, once the sampler has said so; else NULL. Any thread. */
+/* By index: the stream's description, once the sampler has sent it; else NULL. Any thread. */
 const struct sampler_stream *puller_stream(const struct puller *puller);
 /* By index: the epoch of the first batch of the round (rank_walk.h) in which this rank takes batch
- * `index`, which is of `epoch`: the same for all ranks, where the design allows to tell. Of a batch
- * that came; any thread. */
+ * `index`, which is of `epoch`: the same for all ranks, if the design allows it. For a batch
+ * already received; any thread. */
 int64_t puller_round_epoch(const struct puller *puller, int64_t index, int64_t epoch);
-/* By index, and once the ring has ended: the batch that would have come next. */
+/* By index, once the ring has ended: the batch that would have come next. */
 int64_t puller_next_index(const struct puller *puller);
-/* The caller has had the first `count` batches. Any thread; costs next to nothing. */
+/* The caller has taken the first `count` batches. Any thread; nearly free. */
 void puller_handed(struct puller *puller, int64_t count);
-/* Requests in flight end, and none is sent any more. NULL is legal. */
+/* Ends requests in flight; no more are sent. NULL is legal. */
 void puller_cancel(struct puller *puller);
-/* Cancels requests in flight, joins the threads, frees everything. The queue must have been stopped
- * before. NULL is legal. */
+/* Cancels requests in flight, joins the threads, frees everything. Stop the queue first. NULL is
+ * legal. */
 void puller_stop(struct puller *puller);
 
-/* Time spent asking, summed over threads. */
+/* Time spent in requests, summed over threads. */
 int64_t puller_busy_ns(const struct puller *puller);
 
 #endif

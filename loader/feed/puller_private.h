@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What puller.c, puller_draw.c and pull_push.c share: one puller's threads. Private to them. */
+/* Shared by puller.c, puller_draw.c and pull_push.c: a puller's threads. Private to them. */
 #ifndef LOADER_FEED_PULLER_PRIVATE_H
 #define LOADER_FEED_PULLER_PRIVATE_H
 
@@ -12,9 +12,9 @@
 #include "loader/feed/sampler_client.h"
 
 enum connection_state {
-    CONNECTION_IDLE,   /* asks for nothing */
-    CONNECTION_SENT,   /* a request is on its way */
-    CONNECTION_HELD,   /* an answer waits for its turn */
+    CONNECTION_IDLE,   /* requests nothing */
+    CONNECTION_SENT,   /* a request is in flight */
+    CONNECTION_HELD,   /* a response waits for its turn */
     CONNECTION_PUSHING /* it is being pushed */
 };
 
@@ -23,11 +23,11 @@ struct pull_connection {
     struct sampler_client *client;
     pthread_t thread;
     bool started;
-    int64_t seq, seqs_end; /* FEED_LEASE: numbers of its own, for the next draws */
+    int64_t seq, seqs_end; /* FEED_LEASE: reserved seqs for its next draws */
     /* Under the puller's lock: */
     enum connection_state state;
-    uint64_t sent, received; /* moments of the puller's own clock */
-    int64_t first;           /* CONNECTION_HELD: the position at which the answer begins */
+    uint64_t sent, received; /* times of the puller's logical clock */
+    int64_t first;           /* CONNECTION_HELD: position at which the response begins */
 };
 
 struct puller {
@@ -41,17 +41,17 @@ struct puller {
     uint64_t clock;
     int64_t requested; /* draws sent so far */
     struct lease_share share;
-    int64_t asked;           /* FEED_LEASE: batches that came, and those that were asked for */
-    _Atomic int64_t handed;  /* of those that came, the caller has had so many */
-    _Atomic int64_t wake_at; /* a connection waits until they are so many; INT64_MAX: none waits */
+    int64_t asked;           /* FEED_LEASE: batches received or requested */
+    _Atomic int64_t handed;  /* how many of those received the caller has taken */
+    _Atomic int64_t wake_at; /* a connection waits until that many are; INT64_MAX: none waits */
     struct grant_queue grants;
     struct sampler_stream stream; /* by index, once `described` */
     atomic_bool described;
-    int64_t next_index, pulled; /* the batch that comes next; how many came */
-    size_t running;             /* threads that have not left */
+    int64_t next_index, pulled; /* the next batch; how many were received */
+    size_t running;             /* threads still running */
     bool ended, stopped;        /* no new request is sent */
-    atomic_bool cancelled;      /* no row's length is waited for */
-    struct error_report report; /* why: the first failure, else ERROR_END */
+    atomic_bool cancelled;      /* lengths of rows are no longer waited for */
+    struct error_report report; /* the reason: the first failure, else ERROR_END */
     /* One connection compares stream and store, the others wait for it. */
     pthread_mutex_t check_lock;
     bool checked;
@@ -64,7 +64,7 @@ static inline bool puller_draws(const struct puller *puller)
     return puller->options.pull == FEED_DRAW || puller->options.pull == FEED_LEASE;
 }
 
-/* The loop of one connection where puller_draws(). Leaves when there is nothing more to ask. */
+/* One connection's loop if puller_draws(). Returns when there is nothing more to request. */
 enum error puller_draw_loop(struct pull_connection *connection) MUST_CHECK;
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How far one rank of a feed by index is: its steps (rank_walk.h) whose batches were given back,
- * not those that were fetched ahead. As text it is a stream_position.h: the batches of all ranks up
- * to the first step that is not done, and this rank's own beyond it. So the text of one rank serves
- * all of them, and any other number of ranks, where ranks save after the same step and have given
- * everything back; else each rank goes on from its own.
+ * The progress of one rank of a feed by index: its steps (rank_walk.h) whose batches were put back,
+ * without those fetched ahead. As text it is a stream_position.h: the batches of all ranks up to
+ * the first step that is not done, and this rank's own beyond it. So if all ranks save after the
+ * same step with everything put back, one rank's text serves all of them, and any other number of
+ * ranks; otherwise each rank continues from its own.
  *
- * Threads: one at a time.
+ * One thread at a time.
  */
 #ifndef LOADER_FEED_RANK_STATE_H
 #define LOADER_FEED_RANK_STATE_H
@@ -19,17 +19,17 @@
 #include "loader/feed/sampler_client.h"
 
 struct rank_state {
-    int64_t first, rank, world; /* as those of the walk; of parts, their places among all */
+    int64_t first, rank, world; /* as those of the walk; with parts, their places among all */
     int64_t batch_rows, bucket_window;
     struct index_set begun; /* steps that were done when this feed began */
-    struct index_set done;  /* all that are, with those */
+    struct index_set done;  /* all that are done, including those */
 };
 
-/* Sets `first`, `begun` and `done` to what the text says; its order is *ret_stream. ERROR_CONFLICT
- * when it is of batches of another size or other buckets, ERROR_INPUT when it is no such text. */
+/* Sets `first`, `begun` and `done` from the text; its order is *ret_stream. ERROR_CONFLICT: another
+ * batch size or other buckets; ERROR_INPUT: not such a text. */
 enum error rank_state_parse(struct rank_state *state, const char *text,
                             struct sampler_stream *ret_stream) MUST_CHECK;
-/* The batch that the feed handed out as number `sequence`, from 0 on, was given back. */
+/* The batch that the feed delivered as number `sequence`, from 0 on, was put back. */
 enum error rank_state_add(struct rank_state *state, int64_t sequence) MUST_CHECK;
 enum error rank_state_print(const struct rank_state *state, const struct sampler_stream *stream,
                             struct buffer *out) MUST_CHECK;

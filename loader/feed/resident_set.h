@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of a store that stay in the device's memory, as the store has them: all of them, or as many
- * as there is room for. A row comes with the first batch that needs it, and is never copied again:
- * of later batches only row numbers travel, and the device gathers the rows by them.
+ * Rows of a store that stay in device memory, in the store's form: all of them, or as many as fit.
+ * A row is copied with the first batch that needs it, and never again: for later batches only row
+ * numbers are sent, and the device gathers the rows by them.
  *
- * A place is the number of a row in that memory. New rows of a batch have places one behind the
- * other, so that they come in one copy. Behind the places of rows that stay lie B places for each
- * slot of the ring: for rows that find no room, or that another fetcher is just fetching for a
- * batch of its own.
+ * A place is a row's number in that memory. New rows of a batch get consecutive places, so that one
+ * copy brings them. After the places of resident rows come B places for each slot of the ring: for
+ * rows that find no room, or that another fetcher is currently fetching for its batch.
  *
- * A row may be gathered for a batch when the batch that brings it comes before, or is the same: the
- * copier's queue takes them in the order of their numbers. So whoever looks a row up says for which
- * batch.
+ * A row may be gathered for a batch if the batch that brings it is the same or comes before it: the
+ * copier's queue takes them in order. So each lookup names its batch.
  *
- * Threads: every call from every thread, except new and free. Nothing is allocated after
- * resident_set_new().
+ * Threads: any, except for new and free. Nothing is allocated after resident_set_new().
  *
- * Dimensions: B rows a batch, K slots.
+ * Dimensions: B rows per batch, K slots.
  */
 #ifndef LOADER_FEED_RESIDENT_SET_H
 #define LOADER_FEED_RESIDENT_SET_H
@@ -28,53 +25,54 @@
 #include "loader/device/device.h"
 #include "loader/store/store.h"
 
-/* With the places of slots. */
+/* Including the slots' places. */
 #define RESIDENT_ROWS_LIMIT ((uint64_t)UINT32_MAX - 1)
 
 struct resident_set;
 
-/* Rows of one batch that are to be fetched, in the order in which they are to be copied. */
+/* The rows of one batch that must be fetched, in the order of the copy. */
 struct resident_rows {
-    size_t *at;              /* owned; [B] where they stand in the batch */
+    size_t *at;              /* owned; [B] their indexes in the batch */
     int64_t *ids;            /* owned; [B] */
-    double *labels;          /* owned; [B], to be filled by the fetch, and so is */
+    double *labels;          /* owned; [B], filled by the fetch, as is */
     enum row_status *status; /* owned; [B] */
-    size_t count;            /* of them: */
-    size_t kept; /* so many stay, at places from `first` on; the others are for this batch */
+    size_t count;            /* number of rows: */
+    size_t kept; /* how many stay, at places from `first` on; the others are for this batch only */
     uint32_t first;
 };
 
-/* Of such a store, on such a device: the bytes that a set takes which has places for `rows` rows.
- * UINT64_MAX: more than there can be. */
+/* Bytes used by a set with places for `rows` rows of such a store. UINT64_MAX: more than
+ * possible. */
 uint64_t resident_set_bytes(const struct store_info *store, int64_t rows, size_t batch_rows,
                             size_t slots);
-/* Room for `rows` rows, 1 to 2^32 - 2 with those of the slots. `device` is borrowed until
+/* Allocates for `rows` rows, 1 to 2^32 - 2 including the slots'. `device` is borrowed until
  * resident_set_free(). ERROR_MEMORY: there is less. */
 enum error resident_set_new(const struct store_info *store, struct device *device, int64_t rows,
                             size_t batch_rows, size_t slots,
                             struct resident_set **ret_set) MUST_CHECK;
-/* When the device is through with it. NULL is legal. */
+/* Call when the device no longer uses it. NULL is legal. */
 void resident_set_free(struct resident_set *set);
 
 enum error resident_rows_init(struct resident_rows *rows, size_t batch_rows) MUST_CHECK;
 void resident_rows_release(struct resident_rows *rows);
 
-/* Finds a place for each of `count` rows of batch number `sequence`, which lies in slot `slot`:
- * ret_places[count]. Labels and status of rows that are there already are filled in. */
+/* Finds a place for each of the `count` rows of batch `sequence` in slot `slot`: ret_places[count].
+ * Fills in labels and status of rows that are already there. */
 void resident_set_find(struct resident_set *set, const int64_t *ids, size_t count, int64_t sequence,
                        size_t slot, uint32_t *ret_places, double *labels, enum row_status *status,
                        struct resident_rows *ret_missing);
-/* They were fetched: their labels and status go to the batch, and later batches find them. */
+/* The rows were fetched: copies their labels and status to the batch, and lets later batches find
+ * them. */
 void resident_set_fetched(struct resident_set *set, const struct resident_rows *missing,
                           const uint32_t *places, size_t count, double *labels,
                           enum row_status *status);
 
 /* [places, row_bytes] in device memory. */
 void *resident_set_memory(const struct resident_set *set);
-/* The first of the places that are slot `slot`'s own. */
+/* The first of slot `slot`'s own places. */
 uint32_t resident_set_own(const struct resident_set *set, size_t slot);
-/* How many rows stay there now; how many were fetched to be copied there, those that do not stay
- * among them. */
+/* How many rows stay there now; how many were fetched to be copied there, including those that do
+ * not stay. */
 int64_t resident_set_count(const struct resident_set *set);
 int64_t resident_set_copied(const struct resident_set *set);
 

@@ -5,7 +5,7 @@
  *
  *   8 bytes "TMBLBAT1" | i64 epoch | i64 first | u32 n | u32 flags = 0 | i64 ids[n] | u32 labels[n]
  *
- * and, one behind the other, those of batches=, each with its lease and a multiple of 8 bytes long:
+ * and, one after the other, those of batches=, each with its lease and a multiple of 8 bytes long:
  *
  *   8 bytes "TMBLBAT1" | i64 epoch | i64 first | u32 n | u32 flags = 1
  *   | i64 seq | i64 attempt | i64 expires_ms | i64 ids[n] | u32 labels[n] | 0 or 4 zeros
@@ -31,17 +31,17 @@ struct sampler_batch_header {
 #define SAMPLER_BATCH_HEADER_BYTES sizeof(struct sampler_batch_header)
 _Static_assert(SAMPLER_BATCH_HEADER_BYTES == 32, "the header has no holes");
 #define SAMPLER_BATCH_UNIT_BYTES 12
-/* No sampler answers more units at once. */
+/* A sampler sends no more units at once. */
 #define SAMPLER_BATCH_ROWS_LIMIT 1000000
 
 struct sampler_lease {
     int64_t seq;        /* the worker's number for it */
-    int64_t attempt;    /* above 1: it was lent before; 0: the batch is not lent */
-    int64_t expires_ms; /* from the answer on */
+    int64_t attempt;    /* above 1: redelivered; 0: not leased */
+    int64_t expires_ms; /* from the response on */
 };
 _Static_assert(sizeof(struct sampler_lease) == 24, "it stands so in a batch that is listed");
 
-/* Where the ids stand, and how long the whole is. */
+/* Where the ids begin, and the total length. */
 static inline size_t sampler_batch_ids_at(bool listed)
 {
     return SAMPLER_BATCH_HEADER_BYTES + (listed ? sizeof(struct sampler_lease) : 0);
@@ -60,14 +60,14 @@ struct sampler_batch {
     struct sampler_lease lease;
 };
 
-/* One batch, and nothing else. `bytes` must be 8-byte aligned. ERROR_INPUT says which field is
- * wrong, what it holds and what would be right: another magic, unknown flags, a length that is not
- * 32 + 12 n, no units or too many, a negative epoch, first or id. Allocates nothing. */
+/* Parses exactly one batch. `bytes` must be 8-byte aligned. ERROR_INPUT says which field is wrong,
+ * its value and what is expected: another magic, unknown flags, a length that is not 32 + 12 n, no
+ * units or too many, a negative epoch, first or id. Allocates nothing. */
 enum error sampler_batch_parse(const void *bytes, size_t length,
                                struct sampler_batch *ret_batch) MUST_CHECK;
-/* The first of the batches that are listed in `bytes`, and *ret_used, the bytes that it takes: the
- * next one begins there. ERROR_INPUT as above, and for a lease with a negative seq or deadline, or
- * one that was lent less than once. */
+/* Parses the first of the batches listed in `bytes`; *ret_used is its length: the next one begins
+ * there. ERROR_INPUT as above, and for a lease with a negative seq or deadline, or an attempt below
+ * 1. */
 enum error sampler_batch_parse_listed(const void *bytes, size_t length,
                                       struct sampler_batch *ret_batch, size_t *ret_used) MUST_CHECK;
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stream position: which order of the sampler is being trained, and how far. The order is named
- * by the stream's frame digest, design, seed, replacement, tail and `order`; how far is the set of
- * batches of `batch_rows` units that are done (`GET /batch?size=B&index=K` is a pure function). A
- * checkpoint holds both, so that what follows a restart is exactly what would have followed.
+ * A stream position: which order of the sampler is being trained, and how far. The order is
+ * identified by the stream's frame digest, design, seed, replacement, tail and `order`; the
+ * progress is the set of finished batches of `batch_rows` units (`GET /batch?size=B&index=K` is a
+ * pure function). A checkpoint holds both, so training after a restart continues exactly as it
+ * would have.
  */
 #ifndef LOADER_FEED_STREAM_POSITION_H
 #define LOADER_FEED_STREAM_POSITION_H
@@ -18,16 +19,16 @@
 
 struct stream_position {
     struct sampler_stream stream;
-    int64_t batch_rows; /* B, at least 1 */
-    int64_t
-        bucket_window; /* of a feed with buckets (feed.h): its batches hold other units; 0: none */
-    bool ended; /* no batch behind those that are done is trained, and there are steps left */
+    int64_t batch_rows;    /* B, at least 1 */
+    int64_t bucket_window; /* of a feed with buckets (feed.h), whose batches hold other units; 0:
+                        * none */
+    bool ended;            /* no batch after those done is trained, and there are steps left */
 };
 
-/* Appends it as a JSON object: the members of GET /streams/NAME that matter, batch_size, next_index
- * (the last batch of `done`, and one), `ended` if it has and, if there are any, holes, a list of
- * [first, end] that are not done before it. Reads it back, adding to `done`; `what` names the text
- * in messages. */
+/* Appends it as a JSON object: the relevant members of GET /streams/NAME, batch_size, next_index
+ * (the last batch of `done`, plus one), `ended` if so and, if there are any, holes, a list of
+ * [first, end] that are not done before it. The other function reads it back, adding to `done`;
+ * `what` names the text in messages. */
 enum error stream_position_print(const struct stream_position *position,
                                  const struct index_set *done, struct buffer *out) MUST_CHECK;
 enum error stream_position_parse(const char *text, const char *what,
