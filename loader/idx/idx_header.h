@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The format of MNIST and its kin (source: yann.lecun.com/exdb/mnist, "the IDX file format"): two
- * zero bytes, the type of a value, the number of dimensions D, D sizes as 32-bit integers, then all
- * values, the last dimension fastest. Everything is big-endian. The first dimension counts rows.
+ * The format of MNIST and similar sets (source: yann.lecun.com/exdb/mnist, "the IDX file format"):
+ * two zero bytes, the type of a value, the number of dimensions D, D sizes as 32-bit integers, then
+ * all values, the last dimension fastest. Everything is big-endian. The first dimension counts
+ * rows.
  */
 #ifndef LOADER_IDX_IDX_HEADER_H
 #define LOADER_IDX_IDX_HEADER_H
@@ -29,18 +30,19 @@ struct idx_header {
     size_t value_bytes;                  /* 1, 2, 4 or 8 */
     size_t dimensions;                   /* D, 1 to IDX_DIMENSIONS_LIMIT */
     int64_t shape[IDX_DIMENSIONS_LIMIT]; /* [dimensions] */
-    int64_t rows;                        /* the first of them, at least 1 */
-    size_t values; /* of a row, at least 1: the product of the other dimensions */
+    int64_t rows;                        /* the first dimension, at least 1 */
+    size_t values; /* per row, at least 1: the product of the other dimensions */
     size_t row_bytes;
     size_t bytes;        /* of the header */
     uint64_t file_bytes; /* of header and rows; UINT64_MAX: more than a file can have */
 };
 
-/* `bytes`: the file's first ones, IDX_HEADER_BYTES_LIMIT or all. ERROR_INPUT naming `path`, what it
- * holds and what would be right: another magic number, no dimension or too many, an empty one. */
+/* `bytes`: the start of the file, IDX_HEADER_BYTES_LIMIT or all of it. ERROR_INPUT names `path`,
+ * the value found and what is expected: another magic number, no dimension or too many, an empty
+ * one. */
 enum error idx_header_parse(const uint8_t *bytes, size_t length, const char *path,
                             struct idx_header *ret_header) MUST_CHECK;
-/* ERROR_INPUT when the file's length is not what its dimensions say. */
+/* ERROR_INPUT if the file's length does not match its dimensions. */
 enum error idx_header_check(const struct idx_header *header, uint64_t file_bytes,
                             const char *path) MUST_CHECK;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An IDX file as a store, with the labels of a second one. Ids are row numbers. Labels are read
- * when the store is opened; values of bytes are the file's own, others are looked through once,
- * like a CSV's: u8 where all are integers from 0 to 255; i32 where the URI asks for it.
+ * when the store is opened. Values that are bytes are used as they are; others are checked once, as
+ * a CSV's are: u8 if all are integers from 0 to 255, i32 if the URI requests it.
  */
 #ifndef LOADER_IDX_STORE_IDX_H
 #define LOADER_IDX_STORE_IDX_H
@@ -15,7 +15,7 @@ struct idx_store {
     char *path;         /* owned */
     struct idx_text text;
     int32_t *labels; /* owned; [rows]; NULL: none */
-    char **names;    /* owned; [F], in one piece of memory */
+    char **names;    /* owned; [F], in one block */
     char *first_bad; /* owned; the message about the first bad row; NULL: none */
 };
 
@@ -23,8 +23,8 @@ struct idx_store {
 enum error idx_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                           void *context) MUST_CHECK;
 enum error idx_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
-/* A row's features out of its bytes in the file, as `element`. ROW_BAD: one is no number
- * that fits, and error_message() says which. *ret_is_u8: all are integers from 0 to 255. */
+/* Decodes a row's features from its bytes in the file, as `element`. ROW_BAD: one is not a number
+ * that fits; error_message() says which. *ret_is_u8: all are integers from 0 to 255. */
 enum row_status idx_row_decode(const struct idx_store *store, int64_t row, const uint8_t *bytes,
                                enum element element, void *features, bool *ret_is_u8);
 enum error idx_row_locate(struct store *store, int64_t row, char out[STORE_PLACE_BYTES]) MUST_CHECK;

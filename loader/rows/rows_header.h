@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row file, version 1: Tombola's own, made by `tombola-loader import` and only read from then
- * on. Little-endian. Four parts follow each other without a gap:
+ * The row file, version 1: Tombola's own format, written by `tombola-loader import` and immutable
+ * from then on. Little-endian. The parts follow each other without gaps:
  *
  *   header   struct rows_head, then texts that end in NUL: the columns' names (id, label, weight,
  *            group; "" for one that is not there), F names of features (none with ROWS_VARY),
@@ -14,8 +14,8 @@
  *            many as each takes
  *   texts    of each row the label as it was written, where labels are LABEL_REAL, and the group
  *
- * Every part is checked: the header by its own CRC-32C, each record and each row's texts by theirs.
- * A reader refuses other versions. A file is never changed: import publishes a new one.
+ * The header, each record and each row's texts have a CRC-32C. A reader refuses other versions. A
+ * file never changes: import publishes a new one.
  */
 #ifndef LOADER_ROWS_ROWS_HEADER_H
 #define LOADER_ROWS_ROWS_HEADER_H
@@ -34,15 +34,14 @@
 #define ROWS_ALIGNMENT 64
 
 enum rows_flag {
-    ROWS_IDS = 1,         /* a column of ids: the keys hold them; else they are row numbers */
-    ROWS_CONSECUTIVE = 2, /* the id of row r is first_id + r */
+    ROWS_IDS = 1,         /* there is an id column, stored in the keys; else ids are row numbers */
+    ROWS_CONSECUTIVE = 2, /* row r has id first_id + r */
     ROWS_WEIGHTS = 4,
     ROWS_GROUPS = 8,
-    ROWS_KEPT =
-        16, /* a row cache's (loader/cache): it has a key, and says where its rows are from */
-    ROWS_RECIPE = 32,  /* features were made of other columns */
+    ROWS_KEPT = 16,    /* a row cache (loader/cache): has a key, and names the source of its rows */
+    ROWS_RECIPE = 32,  /* features were derived from other columns */
     ROWS_VARY = 64,    /* rows differ in length: F is that of the longest, */
-    ROWS_LIMITED = 128 /* or with this, what longest= allowed (LENGTHS_LIMITED) */
+    ROWS_LIMITED = 128 /* or, with this, what longest= allowed (LENGTHS_LIMITED) */
 };
 
 #define ROWS_KEY_BYTES 16
@@ -52,14 +51,14 @@ enum rows_flag {
 struct rows_head {
     char magic[8];
     uint32_t version;
-    uint32_t checksum;   /* CRC-32C of the header, this field being 0 */
-    uint64_t head_bytes; /* of the header: where the keys begin */
+    uint32_t checksum;   /* CRC-32C of the header, computed with 0 here */
+    uint64_t head_bytes; /* of the header: offset of the keys */
     uint64_t rows_at;    /* offsets in the file */
     uint64_t texts_at;
     uint64_t file_bytes;
     uint64_t rows;        /* R, at least 1 */
     uint64_t features;    /* F */
-    uint64_t label_texts; /* L; 0 but with LABEL_TEXT */
+    uint64_t label_texts; /* L; 0 except with LABEL_TEXT */
     int64_t first_id;     /* of row 0 */
     uint64_t row_bytes;   /* strides; with ROWS_VARY of a row of F features */
     uint32_t key_bytes;
@@ -67,44 +66,43 @@ struct rows_head {
     uint32_t element;                           /* enum element */
     uint32_t label_kind;                        /* enum label_kind */
     char digest[CONTENT_DIGEST_TEXT_BYTES - 1]; /* of all rows (content_digest.h) */
-    uint8_t key[ROWS_KEY_BYTES]; /* ROWS_KEPT: of what the rows were read from; else zeros */
-    uint64_t dimensions;         /* D of a row, whose sizes multiply to F; 0: [F] */
+    uint8_t key[ROWS_KEY_BYTES];                /* ROWS_KEPT: of the rows' source; else zeros */
+    uint64_t dimensions; /* D, the dimensions of a row, whose sizes multiply to F; 0: [F] */
 };
 
-/* A header in memory, and what its texts are. */
+/* A header in memory, with its texts. */
 struct rows_header {
     struct rows_head head;
     uint64_t elements;                    /* ROWS_VARY: features of all rows; else 0 */
-    const char *columns[4];               /* id, label, weight, group; NULL: there is none */
+    const char *columns[4];               /* id, label, weight, group; NULL: none */
     const char **feature_names;           /* [F]; none with ROWS_VARY */
-    const char **label_texts;             /* [L + 1]: the last is where one more would begin */
+    const char **label_texts;             /* [L + 1]: the last is the end of the texts */
     const char *source;                   /* ROWS_KEPT: the URI of the rows' store; else NULL */
     int64_t shape[ROWS_DIMENSIONS_LIMIT]; /* [D] */
-    const char *recipe;                   /* ROWS_RECIPE: as JSON; else NULL */
-    char *recipe_text;                    /* owned: what is written of it */
+    const char *recipe;                   /* ROWS_RECIPE: the recipe as JSON; else NULL */
+    char *recipe_text;                    /* owned: its text as written */
     char *memory;                         /* owned: all texts; NULL: borrowed from a store */
     const char **lists;                   /* owned: feature_names, then label_texts */
 };
 
 enum { ROWS_COLUMN_ID, ROWS_COLUMN_LABEL, ROWS_COLUMN_WEIGHT, ROWS_COLUMN_GROUP };
 
-/* For rows of a store like this, whose names are borrowed; no texts yet, the first id 0. `key`:
- * [ROWS_KEY_BYTES], the file is a row cache's; NULL: it is none. rows_header_release() in any
- * case. */
+/* For the rows of such a store, whose names are borrowed; no texts yet, first id 0. `key`:
+ * [ROWS_KEY_BYTES] of a row cache; NULL: not one. Call rows_header_release() even on error. */
 enum error rows_header_init(struct rows_header *header, const struct store_info *info,
                             const uint8_t *key) MUST_CHECK;
-/* The header's bytes, checksum included, behind what `out` holds. */
+/* Appends the header's bytes, including the checksum, to `out`. */
 enum error rows_header_write(const struct rows_header *header, struct buffer *out) MUST_CHECK;
 
-/* How many bytes the header of a file of `file_bytes` has, by its first ones (struct rows_head, or
- * all). ERROR_INPUT naming `path`: no row file, another version, cut off. */
+/* The size of the header of a file of `file_bytes`, from its first bytes (struct rows_head, or
+ * all). ERROR_INPUT naming `path`: not a row file, another version, truncated. */
 enum error rows_header_measure(const void *bytes, uint64_t file_bytes, const char *path,
                                size_t *ret_bytes) MUST_CHECK;
-/* Takes `memory` over, also when it fails: the whole header, and room for a byte more. ERROR_INPUT
- * naming `path`, what is wrong and where. */
+/* Takes `memory` over, also on failure: the whole header, and room for one more byte. ERROR_INPUT
+ * names `path`, what is wrong and where. */
 enum error rows_header_parse(struct rows_header *header, char *memory, uint64_t file_bytes,
                              const char *path) MUST_CHECK;
-/* Legal when it is zeroed. */
+/* Legal on a zeroed struct. */
 void rows_header_release(struct rows_header *header);
 
 static inline bool rows_header_has(const struct rows_header *header, enum rows_flag flag)
@@ -112,7 +110,7 @@ static inline bool rows_header_has(const struct rows_header *header, enum rows_f
     return (header->head.flags & (uint32_t)flag) != 0;
 }
 
-/* Have rows texts of their own, besides those of the header? */
+/* Do rows have texts in addition to the header's? */
 static inline bool rows_header_has_texts(const struct rows_header *header)
 {
     return rows_header_has(header, ROWS_GROUPS) || header->head.label_kind == LABEL_REAL;
@@ -123,7 +121,7 @@ static inline uint64_t rows_header_key_at(const struct rows_header *header, int6
     return header->head.head_bytes + (uint64_t)row * header->head.key_bytes;
 }
 
-/* As many names of features follow. */
+/* How many names of features follow. */
 static inline uint64_t rows_header_names(const struct rows_header *header)
 {
     return rows_header_has(header, ROWS_VARY) ? 0 : header->head.features;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A row file as a store. Opening reads the header, and the ids where they are not consecutive; rows
- * come in the file's order, which is that of the store it was made of.
+ * A row file as a store. Opening reads the header, and the ids unless they are consecutive; rows
+ * are in file order, which is that of the store it was made from.
  */
 #ifndef LOADER_ROWS_STORE_ROWS_H
 #define LOADER_ROWS_STORE_ROWS_H
@@ -19,11 +19,11 @@ struct rows_store {
     char *path;         /* owned */
     struct file_identity identity;
     struct rows_header header;
-    struct row_limit limit; /* of the URI, else of the file */
+    struct row_limit limit; /* the URI's, else the file's */
     struct id_index ids;    /* rows 0: opened for keys only */
-    uint64_t *ends; /* owned; rows_ends.h; NULL: rows are alike, or it is opened for keys only */
+    uint64_t *ends;         /* owned; rows_ends.h; NULL: all rows alike, or opened for keys only */
     char digest[CONTENT_DIGEST_TEXT_BYTES];
-    bool is_copy; /* strided_reader.h; set by who opened it, before the first reader: a row cache */
+    bool is_copy; /* strided_reader.h; set by the opener of a row cache, before the first reader */
     struct feature_recipe *recipe; /* owned; NULL: the file has none */
 };
 
@@ -35,7 +35,7 @@ enum error rows_reader_measure(struct reader *reader, const int64_t *ids, size_t
                                int64_t *lengths) MUST_CHECK;
 bool rows_reader_knows_lengths(const struct reader *reader);
 
-/* Where a row's record lies, from where the records begin, and its bytes. */
+/* Offset of a row's record, from the start of the records; and its size. */
 static inline uint64_t rows_store_row_at(const struct rows_store *store, int64_t row)
 {
     if (!store->ends)
@@ -46,7 +46,7 @@ static inline size_t rows_store_row_bytes(const struct rows_store *store, int64_
 {
     return (size_t)(rows_store_row_at(store, row + 1) - rows_store_row_at(store, row));
 }
-/* How many features it has. */
+/* Its number of features. */
 static inline size_t rows_store_length(const struct rows_store *store, int64_t row)
 {
     if (!store->ends)
@@ -57,7 +57,7 @@ static inline size_t rows_store_length(const struct rows_store *store, int64_t r
 /* store_rows_row.c: as rows_row_read(), or ERROR_INPUT naming file, row, id and bytes. */
 enum error rows_store_read(const struct rows_store *store, int64_t row, int64_t id,
                            const uint8_t *record, double *ret_label, size_t *ret_length) MUST_CHECK;
-/* Bytes of the longest record. */
+/* Size of the longest record. */
 size_t rows_store_longest(const struct rows_store *store);
 
 #endif
