@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arrow's C data and stream interface: how one library hands columns in memory to another, without
- * a copy. Layout: https://arrow.apache.org/docs/format/CDataInterface.html
+ * Arrow's C data and stream interface: passes columns in memory between libraries without a copy.
+ * Layout: https://arrow.apache.org/docs/format/CDataInterface.html
  *
- * A struct is live while its `release` is set; whoever owns it calls that once, which frees all
- * that hangs off it. C, and C++ for the module (parquet_module.cc).
+ * A struct is live while its `release` is set; its owner calls that once, which frees everything
+ * below it. C, and C++ for the module (parquet_module.cc).
  */
 #ifndef LOADER_PARQUET_ARROW_INTERFACE_H
 #define LOADER_PARQUET_ARROW_INTERFACE_H
@@ -27,23 +27,23 @@ struct arrow_schema {
 /* Values of a column, or a batch of rows: the children of an array of "+s". */
 struct arrow_array {
     int64_t length;
-    int64_t null_count; /* -1: not counted */
-    int64_t offset;     /* of the first value in the buffers and children */
+    int64_t null_count; /* -1: unknown */
+    int64_t offset;     /* of the first value in buffers and children */
     int64_t buffer_count;
     int64_t child_count;
-    const void **buffers; /* the first: a bit a value, 0: null; may be NULL: there is no null */
+    const void **buffers; /* the first: a bit per value, 0: null; may be NULL: no nulls */
     struct arrow_array **children;
     struct arrow_array *dictionary;
     void (*release)(struct arrow_array *array);
     void *owner;
 };
 
-/* Batches of rows, one after the other. The functions return 0 or an errno. */
+/* Batches of rows, one after another. The functions return 0 or an errno. */
 struct arrow_stream {
     int (*get_schema)(struct arrow_stream *stream, struct arrow_schema *ret_schema);
-    /* An array that is not live: there are no more rows. */
+    /* Returns an array that is not live at the end of the rows. */
     int (*get_next)(struct arrow_stream *stream, struct arrow_array *ret_array);
-    /* About the last call, which failed; NULL: nothing is known. */
+    /* Describes the last call's failure; NULL: unknown. */
     const char *(*get_last_error)(struct arrow_stream *stream);
     void (*release)(struct arrow_stream *stream);
     void *owner;

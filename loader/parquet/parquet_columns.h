@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the columns of a Parquet file are to us: id, label, weight, group, features; which of them
- * are read, and where their features lie in a row. A number or text is one feature, a list as many
- * as it has items; one column of bytes is all features of a row, as bytes or 32-bit numbers. Bytes,
- * and lists whose type does not say how long they are, are measured in the first row. Where the URI
- * lets rows differ in length, they are the one column of features, and each row has its own length.
+ * The roles of a Parquet file's columns (id, label, weight, group, features), which of them are
+ * read, and where their features go in a row. A number or text is one feature, a list as many as
+ * its items; one column of bytes holds all of a row's features, as bytes or 32-bit numbers. Bytes,
+ * and lists whose type does not give their length, are measured in the first row. If the URI lets
+ * rows differ in length, they are the only column of features, and each row has its own length.
  */
 #ifndef LOADER_PARQUET_PARQUET_COLUMNS_H
 #define LOADER_PARQUET_PARQUET_COLUMNS_H
@@ -22,36 +22,36 @@ struct parquet_column {
     int place;        /* in the schema */
     enum column_role role;
     struct arrow_type type;
-    bool is_bytes;          /* a feature whose values are integers from 0 to 255, none null */
-    bool varies;            /* the rows say how many features it has, or what its bytes hold */
-    size_t first, features; /* of a row's features, these are its; of the ragged column about how
-                             * many a row has, 0 until that is known */
+    bool is_bytes;          /* a feature with values 0 to 255, integers, no nulls */
+    bool varies;            /* its number of features, or what its bytes hold, is found from the
+                             * rows */
+    size_t first, features; /* offset and number of its features in a row; for the ragged column
+                             * about how many a row has, 0 until known */
 };
 
 struct parquet_columns {
     char **names; /* owned; [count]: all columns of the file */
     size_t count;
-    struct parquet_column *read; /* owned; [read_count]: those with a role, as the file has them */
+    struct parquet_column *read; /* owned; [read_count]: those with a role, in file order */
     size_t read_count;
     const struct parquet_column *key_of[COLUMN_ROLES]; /* id, label, weight, group; NULL: none */
-    bool blob;                                         /* one column of bytes has all features, */
-    enum element element;          /* of this type; of numbers i32, or else u8 */
-    bool element_told;             /* by the URI; else bytes of the first rows are looked at */
-    struct row_limit limit;        /* as the URI says; zeroed: rows are alike */
+    bool blob;                                         /* one column of bytes holds all features, */
+    enum element element;          /* of this type; for numbers i32, or else u8 */
+    bool element_told;             /* given by the URI; else the first rows' bytes are examined */
+    struct row_limit limit;        /* as the URI says; zeroed: all rows alike */
     struct parquet_column *ragged; /* the features of rows that differ in length; NULL: rows are
-                                    * alike, or keys alone are read */
+                                    * alike, or only keys are read */
     size_t features;               /* F; 0 with `ragged` */
-    const char **feature_names;    /* owned; [F], texts and list in one block */
+    const char **feature_names;    /* owned; [F], list and texts in one block */
 };
 
-/* `schema` has all columns; `keys_only`: features are not read. ERROR_USAGE: the choice fits no
- * columns; ERROR_INPUT: a column that is wanted holds what cannot be. Messages do not name the
- * file. */
+/* `schema` has all columns; `keys_only`: features are not read. ERROR_USAGE: the choice matches no
+ * columns; ERROR_INPUT: a selected column has an unsuitable type. Messages do not name the file. */
 enum error parquet_columns_init(struct parquet_columns *columns, const struct arrow_schema *schema,
                                 const struct column_choice *choice, bool keys_only) MUST_CHECK;
 void parquet_columns_release(struct parquet_columns *columns);
 
-/* All columns are measured: counts features, and names them. */
+/* All columns are measured: counts and names the features. */
 enum error parquet_columns_finish(struct parquet_columns *columns) MUST_CHECK;
 
 #endif

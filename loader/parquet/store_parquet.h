@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Parquet file as a store. Opening reads it through once, as a CSV file is: u8 where all features
+ * A Parquet file as a store. Opening reads all of it once, as for a CSV file: u8 if all features
  * are integers from 0 to 255, else 32-bit floats. Private to store_parquet*.c.
  */
 #ifndef LOADER_PARQUET_STORE_PARQUET_H
@@ -17,22 +17,22 @@ struct parquet_store {
     char *path;         /* owned */
     struct file_identity identity;
     bool keys_only;
-    bool label_told; /* by the URI */
+    bool label_told; /* given in the URI */
     struct parquet_columns columns;
-    int64_t *group_rows; /* owned; [group_count + 1]: the first row of each, and behind the last */
+    int64_t *group_rows; /* owned; [group_count + 1]: the first row of each, then the end */
     int group_count;
     struct label_dictionary labels;
     struct id_index ids; /* rows 0: opened for keys only */
-    uint32_t *lengths;   /* owned; [rows], features of each: where rows differ in length */
+    uint32_t *lengths;   /* owned; [rows], features of each, if rows differ in length */
     size_t lengths_capacity;
     char *first_bad_row; /* owned */
-    _Atomic int jumps;   /* fetches that went back, or to another row group */
+    _Atomic int jumps;   /* fetches that moved back, or to another row group */
 };
 
-/* store_parquet_inspect.c: how many features there are; what the rows are. */
+/* store_parquet_inspect.c: counts the features; determines what the rows are. */
 enum error parquet_store_measure(struct parquet_store *store) MUST_CHECK;
 enum error parquet_store_inspect(struct parquet_store *store) MUST_CHECK;
-/* ERROR_INPUT naming both rows of an id that is there twice. */
+/* ERROR_INPUT naming both rows of a duplicate id. */
 enum error parquet_store_check_ids(const struct parquet_store *store) MUST_CHECK;
 
 /* store_parquet_scan.c, store_parquet_fetch.c */
