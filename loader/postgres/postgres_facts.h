@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What `tombola-loader import` notes about a table it made, as the table's comment: JSON that says
- * what the bytes of `features` are, which other columns it has, and the digest of the rows as they
- * were imported. Whoever writes to the table later is not noticed, but by `info --verify`: the rows
- * are looked at whenever it is opened.
+ * What `tombola-loader import` records about a table it made, as the table's comment: JSON with the
+ * type of the bytes of `features`, the other columns, and the digest of the rows as imported. Later
+ * writes go unnoticed, except by `info --verify`: rows are examined whenever the table is opened.
  */
 #ifndef LOADER_POSTGRES_POSTGRES_FACTS_H
 #define LOADER_POSTGRES_POSTGRES_FACTS_H
@@ -23,20 +22,20 @@ struct postgres_facts {
     bool there;
     enum element element;
     bool has_weight, has_group;
-    char **feature_names; /* owned; [features]; none where rows differ in length, */
+    char **feature_names; /* owned; [features]; none if rows differ in length, */
     size_t features;
-    struct row_limit limit;                 /* which may be so long; else zeroed */
-    char digest[CONTENT_DIGEST_TEXT_BYTES]; /* of the rows, then; "": none */
-    struct feature_recipe *recipe; /* owned; what the features were made by; NULL: as they stood */
+    struct row_limit limit;                 /* in which case this is the limit; else zeroed */
+    char digest[CONTENT_DIGEST_TEXT_BYTES]; /* of the rows, at import; "": none */
+    struct feature_recipe *recipe; /* owned; the recipe of the features; NULL: unchanged values */
 };
 
-/* !there when the comment is somebody's own, or NULL. ERROR_INPUT when it is ours and damaged. */
+/* !there if the comment is not ours, or NULL. ERROR_INPUT if it is ours and damaged. */
 enum error postgres_facts_read(struct postgres_facts *facts, const char *comment) MUST_CHECK;
 void postgres_facts_release(struct postgres_facts *facts);
-/* What the note says of columns, unless the URI says otherwise. */
+/* Applies the recorded columns, unless the URI names others. */
 void postgres_facts_choose(const struct postgres_facts *facts, struct column_choice *choice);
 
-/* Appends the note. */
+/* Appends the JSON. */
 enum error postgres_facts_write(const struct store_info *info, const char *digest,
                                 struct buffer *out) MUST_CHECK;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The PostgreSQL store: a table or view of a server, rows by id. A scan is one COPY in binary form,
- * by id, within one snapshot, in bounded memory; fetch is one statement, prepared where the session
- * is the reader's own, on a connection that is replaced when the server went away. Private to
+ * The PostgreSQL store: a table or view of a server, rows by id. A scan is one binary COPY, by id,
+ * within one snapshot, in bounded memory; a fetch is one statement, prepared if the session is the
+ * reader's own, on a connection that is replaced if the server went away. Private to
  * store_postgres*.c.
  */
 #ifndef LOADER_POSTGRES_STORE_POSTGRES_H
@@ -20,14 +20,14 @@ struct postgres_store {
     struct postgres_table table;
     bool keys_only;
     char *fetch_sql;                          /* owned */
-    char *length_sql;                         /* owned; NULL: rows are alike */
-    char statement[POSTGRES_STATEMENT_BYTES]; /* the name under which readers prepare fetch_sql */
+    char *length_sql;                         /* owned; NULL: all rows alike */
+    char statement[POSTGRES_STATEMENT_BYTES]; /* name of the prepared fetch_sql */
     struct label_dictionary labels;
     char *first_bad_row;  /* owned */
     const char **numbers; /* owned; names of a blob's features: "0", "1", ... */
 };
 
-/* "postgresql:PLACE, table T, id N: " in front of this thread's message; returns `code`. */
+/* Prepends "postgresql:PLACE, table T, id N: " to this thread's message; returns `code`. */
 static inline enum error postgres_store_prefix(const struct postgres_store *store, enum error code,
                                                int64_t id)
 {
@@ -35,7 +35,7 @@ static inline enum error postgres_store_prefix(const struct postgres_store *stor
                         store->table.name, (long long)id);
 }
 
-/* The pass that learns the table's recipe, and nothing else. */
+/* The pass that learns the table's recipe. */
 enum error postgres_store_learn(struct postgres_store *store) MUST_CHECK;
 /* Reads all rows once: store.info's rows, element, labels and bad rows. */
 enum error postgres_store_inspect(struct postgres_store *store) MUST_CHECK;
