@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How the bytes of a database file are read: through SQLite's own VFS. A process loses its locks
- * on a file when it closes any descriptor of it (POSIX): a program which writes to the database
- * through SQLite would lose them by a close() of ours, and another one could write at the same
- * time. SQLite's VFS keeps a list of all that is open, and closes when no lock is left
+ * Reads a database file's bytes through SQLite's own VFS. POSIX: a process loses its locks on a
+ * file when it closes any descriptor of it. So if we called close(), a program that writes to the
+ * database through SQLite would lose its locks, and another could write at the same time. SQLite's
+ * VFS tracks everything that is open, and closes when no lock is left
  * (https://www.sqlite.org/howtocorrupt.html, 2.2).
  */
 #ifndef LOADER_SQLITE_SQLITE_DOOR_H

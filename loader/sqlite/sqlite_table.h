@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which table of an SQLite file is the store, and which of its columns are what. Rows of an
- * ordinary table are found by id (an INTEGER PRIMARY KEY, a column with a unique index of its own,
- * id=rowid), else by SQLite's row numbers, which the store keeps beside the ids. A view will do
- * where SQLite looks its ids up in INTEGER PRIMARY KEYs.
+ * Which table of an SQLite file is the store, and the roles of its columns. An ordinary table's
+ * rows are found by id (an INTEGER PRIMARY KEY, a column with its own unique index, id=rowid), else
+ * by SQLite's row numbers, which the store keeps with the ids. A view is suitable if SQLite looks
+ * its ids up in INTEGER PRIMARY KEYs.
  */
 #ifndef LOADER_SQLITE_SQLITE_TABLE_H
 #define LOADER_SQLITE_SQLITE_TABLE_H
@@ -21,28 +21,28 @@ struct sqlite_table {
     char *name;     /* owned */
     char **columns; /* owned; [count] */
     size_t count;
-    const char *key_of[COLUMN_ROLES]; /* id, label, weight, group: borrowed from columns; NULL */
+    const char *key_of[COLUMN_ROLES]; /* id, label, weight, group: borrowed from columns; or NULL */
     const char **features;            /* owned list of borrowed names; [feature_count] */
     size_t feature_count;             /* columns that hold features */
     struct cell_plan plan;            /* of them */
     bool view;
-    const char *row_name; /* what SQL calls row numbers, where only they find a row; else NULL */
+    const char *row_name; /* SQL's name of row numbers, if only they find a row; else NULL */
 };
 
 /* `wanted` is the URI's table=, or NULL: the imported one, "samples", or the only table. The first
- * two may be views. Messages name the file and what it has. */
+ * two may be views. Messages name the file and its tables. */
 enum error sqlite_table_find(sqlite3 *connection, const char *path, const char *wanted,
                              const struct sqlite_facts *facts, char **ret_name) MUST_CHECK;
 
-/* Takes `name` over, also when it fails. */
+/* Takes `name` over, also on failure. */
 enum error sqlite_table_init(struct sqlite_table *table, sqlite3 *connection, const char *path,
                              char *name, const struct column_choice *choice,
                              const struct sqlite_facts *facts) MUST_CHECK;
 void sqlite_table_release(struct sqlite_table *table);
 
-/* SELECT of id, label, weight, group (NULL where there is none), then, with `features`, all feature
- * columns, last the row number if there is a row_name. `tail` follows: "$" in it is the table, used
- * with `index` (NULL: any), "@" the id column, "#" the row_name. free() it. */
+/* SELECT of id, label, weight, group (NULL if absent), then, with `features`, all feature columns,
+ * last the row number if there is a row_name. `tail` follows, in which "$" is the table, used with
+ * `index` (NULL: any), "@" the id column, "#" the row_name. free() it. */
 enum error sqlite_table_select(const struct sqlite_table *table, bool features, const char *index,
                                const char *tail, char **ret_sql) MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The SQLite store: a table of a file that is only read. Files that `import` made say themselves
- * what is in them and open at once; other tables are read through once. Private to store_sqlite*.c.
+ * The SQLite store: a table of a read-only file. Files made by `import` describe themselves and
+ * open at once; other tables are read once. Private to store_sqlite*.c.
  */
 #ifndef LOADER_SQLITE_STORE_SQLITE_H
 #define LOADER_SQLITE_STORE_SQLITE_H
@@ -25,41 +25,41 @@ struct sqlite_store {
     struct sqlite_table table;
     struct sqlite_format format;
     struct label_dictionary labels;
-    const char **numbers; /* owned; names of a BLOB's features that none named: "0", "1", ... */
-    char *length_sql;    /* owned; the length of one row's BLOB, by what fetch_sql takes; NULL: rows
-                           * are alike */
-    char *fetch_sql;     /* owned; one row by id, or by row number (table.row_name) */
-    char *scan_sql;      /* owned; all rows by id */
-    char *keys_sql;      /* owned; all keys by id */
-    struct id_index ids; /* with table.row_name, unless keys_only: the ids in their order */
-    int64_t *row_numbers; /* owned; of each of them */
+    const char **numbers; /* owned; names of unnamed BLOB features: "0", "1", ... */
+    char *length_sql;     /* owned; the length of one row's BLOB, with fetch_sql's parameter; NULL:
+                          * rows are alike */
+    char *fetch_sql;      /* owned; one row by id, or by row number (table.row_name) */
+    char *scan_sql;       /* owned; all rows by id */
+    char *keys_sql;       /* owned; all keys by id */
+    struct id_index ids;  /* with table.row_name, unless keys_only: the ids in order */
+    int64_t *row_numbers; /* owned; one per id */
     size_t row_numbers_capacity;
     char *first_bad_row; /* owned */
 };
 
-/* A statement on a connection of its own. One thread. */
+/* A statement on its own connection. One thread. */
 struct sqlite_cursor {
     const char *path; /* borrowed */
     sqlite3 *connection;
     sqlite3_stmt *statement;
 };
 
-/* ERROR_INPUT when the file is not what it was. */
+/* ERROR_INPUT if the file has changed. */
 enum error sqlite_cursor_open(struct sqlite_cursor *cursor, const struct sqlite_store *store,
                               const char *sql) MUST_CHECK;
-/* Legal for a zeroed cursor. */
+/* Legal on a zeroed cursor. */
 void sqlite_cursor_close(struct sqlite_cursor *cursor);
-/* ERROR_INPUT when the open file was written to. */
+/* ERROR_INPUT if the open file was written to. */
 enum error sqlite_cursor_check(const struct sqlite_cursor *cursor) MUST_CHECK;
-/* To the next row; *ret_row false: there is none. */
+/* Steps to the next row; *ret_row false: there is none. */
 enum error sqlite_cursor_step(struct sqlite_cursor *cursor, bool *ret_row) MUST_CHECK;
 
-/* "PATH, table T, id N: " in front of this thread's message; returns `code`. */
+/* Prepends "PATH, table T, id N: " to this thread's message; returns `code`. */
 enum error sqlite_store_prefix(const struct sqlite_store *store, enum error code, int64_t id);
 
-/* The pass that learns the table's recipe, and nothing else. */
+/* The pass that learns the table's recipe. */
 enum error sqlite_store_learn(struct sqlite_store *store) MUST_CHECK;
-/* Finds rows, element, labels and bad rows of a table that says nothing of itself. */
+/* Determines rows, element, labels and bad rows of a table without facts. */
 enum error sqlite_store_inspect(struct sqlite_store *store) MUST_CHECK;
 
 enum error sqlite_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
