@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A digest of a store's rows: each row's id, label, weight, group and features, whatever
- * store they lie in and in whatever order they come. XXH3-128 of each row, added up modulo 2^128
- * in two halves: it finds damage and mix-ups, it does not resist forgery.
+ * A digest of a store's rows (id, label, weight, group and features of each), independent of the
+ * kind of store and of the order of rows. XXH3-128 of each row, summed modulo 2^128 in two halves:
+ * detects damage and mix-ups, does not resist forgery.
  */
 #ifndef LOADER_STORE_CONTENT_DIGEST_H
 #define LOADER_STORE_CONTENT_DIGEST_H
@@ -24,10 +24,10 @@ struct content_digest {
 void content_digest_init(struct content_digest *digest);
 void content_digest_release(struct content_digest *digest);
 
-/* A block of a scan with SCAN_FEATURES. */
+/* Adds a block of a scan with SCAN_FEATURES. */
 enum error content_digest_add(struct content_digest *digest, const struct store_info *info,
                               const struct store_block *block) MUST_CHECK;
-/* ERROR_INPUT: import noted another one. */
+/* ERROR_INPUT: it differs from the one recorded by import. */
 enum error content_digest_check(const struct content_digest *digest,
                                 const struct store_info *info) MUST_CHECK;
 void content_digest_text(const struct content_digest *digest, char out[CONTENT_DIGEST_TEXT_BYTES]);

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A sum of 32-bit floats without any rounding: a number in fixed point, wide enough for each of
- * them. So it does not depend on their order, nor on how they are divided among threads. Zeroed:
- * nothing was added.
+ * An exact sum of 32-bit floats in fixed point wide enough for all of them, independent of their
+ * order and of their distribution over threads. Zeroed: empty.
  */
 #ifndef LOADER_STORE_EXACT_SUM_H
 #define LOADER_STORE_EXACT_SUM_H
 
 #include <stdint.h>
 
-#define EXACT_SUM_LIMBS 12 /* of 32 bits, from 2^-149 on: 2^104, 24 bits more, and 2^63 of them */
+#define EXACT_SUM_LIMBS 12 /* of 32 bits, from 2^-149 on: up to 2^104, 24 bits, 2^63 values */
 
 struct exact_sum {
-    int64_t limbs[EXACT_SUM_LIMBS]; /* the lowest first; each may be out of its range meanwhile */
-    uint32_t pending;               /* what was added since carries were made */
+    int64_t limbs[EXACT_SUM_LIMBS]; /* lowest first; each may be temporarily out of range */
+    uint32_t pending;               /* values added since the last carry */
 };
 
 /* A finite value. */
 void exact_sum_add(struct exact_sum *sum, float value);
 void exact_sum_merge(struct exact_sum *sum, const struct exact_sum *other);
-/* Within a unit of the last place; the same for the same values in any order. */
+/* Within a unit in the last place; the same for the same values in any order. */
 double exact_sum_value(const struct exact_sum *sum);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One feature of a row on its way from a database's number to the caller's memory.
+ * Converts one feature from a database's number to its place in memory.
  */
 #ifndef LOADER_STORE_FEATURE_H
 #define LOADER_STORE_FEATURE_H
@@ -13,7 +13,7 @@
 
 #include "loader/store/store.h"
 
-/* Is it finite once it is rounded to 32 bits? As ELEMENT_I32: is it one of these integers? */
+/* Is it finite when rounded to 32 bits? For ELEMENT_I32: is it a 32-bit integer? */
 static inline bool feature_fits(double value, enum element element)
 {
     if (element == ELEMENT_I32)
@@ -21,8 +21,8 @@ static inline bool feature_fits(double value, enum element element)
     return isfinite((float)value);
 }
 
-/* Would one take these bytes for 32-bit floats? Each is 0 or of a size that data has, and not all
- * are 0: bytes of something else hardly ever are, row after row. */
+/* Do these bytes look like 32-bit floats? Each is 0 or of a plausible magnitude, and not all are 0:
+ * other bytes hardly ever are, row after row. */
 static inline bool feature_looks_f32(const void *bytes, size_t length)
 {
     float value, sum = 0;
@@ -34,8 +34,8 @@ static inline bool feature_looks_f32(const void *bytes, size_t length)
     }
     return length % sizeof(value) == 0 && sum > 0;
 }
-/* For 32-bit integers, such as numbers of words? None is negative or above 2^24, and half of them
- * at least need more than a byte. */
+/* Like 32-bit integers, such as token numbers? None is negative or above 2^24, and at least half of
+ * them need more than a byte. */
 static inline bool feature_looks_i32(const void *bytes, size_t length)
 {
     size_t count = length / sizeof(uint32_t), large = 0;
@@ -48,19 +48,19 @@ static inline bool feature_looks_i32(const void *bytes, size_t length)
     }
     return length % sizeof(uint32_t) == 0 && count > 0 && 2 * large >= count;
 }
-/* What they look like: ELEMENT_U8 is any bytes. */
+/* What they look like: any bytes are ELEMENT_U8. */
 static inline enum element feature_looks(const void *bytes, size_t length)
 {
     if (feature_looks_f32(bytes, length))
         return ELEMENT_F32;
     return feature_looks_i32(bytes, length) ? ELEMENT_I32 : ELEMENT_U8;
 }
-#define FEATURE_LOOKS_ROWS 16 /* that look alike are enough to tell */
+#define FEATURE_LOOKS_ROWS 16 /* rows that look alike, enough to decide */
 #define FEATURE_READINGS                                                      \
     "look like %zu %s, and may be %zu integers from 0 to 255: element=%s or " \
     "element=u8 in the URI says which"
 
-/* What belongs where something does not fit, for messages. */
+/* What is expected for a value that does not fit, for messages. */
 static inline const char *feature_wanted(bool is_number, enum element element)
 {
     if (element == ELEMENT_I32)
@@ -69,8 +69,8 @@ static inline const char *feature_wanted(bool is_number, enum element element)
 }
 #define WEIGHT_WANTED "a weight, a number of at least 0 and at most 1.8e308,"
 
-/* Puts a value that fits to its place; *is_u8 becomes false when it is no integer 0..255, and as u8
- * nothing is written from then on; as i32 it stays what it is. Rows may begin at any byte. */
+/* Stores a value that fits; *is_u8 becomes false if it is not an integer 0..255, and as u8 nothing
+ * is written from then on; unused for i32. Rows may be unaligned. */
 static inline void feature_store(double value, enum element element, void *features, size_t feature,
                                  bool *is_u8)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the stores' fetch() have in common: where rows go, and the rule that a row which is not
- * ROW_OK is zeroed and that the message of the first of them is this thread's in the end. One
- * call, one thread. Allocates nothing.
+ * Shared by the stores' fetch(): where rows go, and the rule that a row which is not ROW_OK is
+ * zeroed and that this thread's final message describes the first of them. One call, one thread.
+ * Allocates nothing.
  */
 #ifndef LOADER_STORE_FETCH_CALL_H
 #define LOADER_STORE_FETCH_CALL_H
@@ -17,8 +17,8 @@ struct fetch_call {
     const int64_t *ids;
     uint8_t *features;
     size_t row_bytes, stride_bytes, unit_bytes; /* of F features, of a slot, of a feature */
-    double *labels;                             /* NULL: not wanted */
-    int64_t *lengths; /* of rows that differ in it; NULL: they are filled up with zeros */
+    double *labels;                             /* NULL: not requested */
+    int64_t *lengths; /* of rows that differ in length; NULL: pad them with zeros */
     enum row_status *status;
     size_t worst; /* the first index that is not ROW_OK; SIZE_MAX: none */
     struct error_report report;
@@ -29,25 +29,25 @@ void fetch_call_init(struct fetch_call *call, const struct reader *reader, const
 
 /* Where the features of the row at `index` go. */
 uint8_t *fetch_call_slot(const struct fetch_call *call, size_t index);
-/* Of a store whose rows differ in length, before fetch_call_set(): how many features the row at
+/* For a store whose rows differ in length, before fetch_call_set(): how many features the row at
  * `index` has, which are in its slot. */
 void fetch_call_length(struct fetch_call *call, size_t index, size_t length);
-/* What became of a row. Not ROW_OK: zeroes it; this thread's message says what is wrong with it. */
+/* Sets a row's status. Not ROW_OK: zeroes it; this thread's message says what is wrong with it. */
 void fetch_call_set(struct fetch_call *call, size_t index, enum row_status status, double label);
-/* No row of `store`, a name for messages, has the id at `index`. */
+/* No row of `store` (a name for messages) has the id at `index`. */
 void fetch_call_miss(struct fetch_call *call, size_t index, const char *store);
-/* The row at `to` was asked for a second time; from < to. */
+/* The row at `to` is a repeated request for that at `from`; from < to. */
 void fetch_call_copy(struct fetch_call *call, size_t from, size_t to);
-/* OK; the first bad row's message, when there is one, is the thread's now. */
+/* Returns OK; if there is a bad row, the thread's message is now the first one's. */
 enum error fetch_call_finish(const struct fetch_call *call) MUST_CHECK;
 
-/* A row that was asked for, to be sorted by where it lies. */
+/* A requested row, for sorting by its place in the store. */
 struct fetch_place {
     int64_t key; /* row number or id */
     size_t index;
 };
 
-/* Ascending by key, then by index. In place, unlike qsort(), which may allocate. */
+/* Sorts by key, then by index. In place, unlike qsort(), which may allocate. */
 void fetch_places_sort(struct fetch_place *places, size_t count);
 
 #endif

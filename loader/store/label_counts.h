@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many rows each label has: filled by a scan, then sorted. One thread. */
+/* Counts rows per label: filled by a scan, then sorted. One thread. */
 #ifndef LOADER_STORE_LABEL_COUNTS_H
 #define LOADER_STORE_LABEL_COUNTS_H
 
@@ -22,7 +22,7 @@ struct label_counts {
     size_t capacity;
 };
 
-/* Start with a zeroed one. */
+/* Start with a zeroed struct. */
 enum error label_counts_add(struct label_counts *counts,
                             const struct store_block *block) MUST_CHECK;
 /* Sorts: integers by value, else by bytes. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Long work over rows or bytes, in the log: how far it is, how fast, how long it will take. */
+/* Logs the progress of long work over rows or bytes: amount, speed, time left. */
 #ifndef LOADER_STORE_PROGRESS_H
 #define LOADER_STORE_PROGRESS_H
 
@@ -15,7 +15,7 @@ struct progress {
 /* Begins now. */
 struct progress progress_of_bytes(const char *what, const char *name);
 struct progress progress_of_rows(const char *what, const char *name);
-/* A line every two seconds: `done` of `total` bytes or rows; 0: not known how many. */
+/* Logs every two seconds: `done` of `total` bytes or rows; 0: unknown. */
 void progress_show(struct progress *progress, uint64_t done, uint64_t total);
 
 #endif

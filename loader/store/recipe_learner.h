@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Learning a recipe: which columns are texts, their categories, and what fills missing values of
- * the others. All rows are read once, for medians MEDIAN_ROUNDS times. Each thread learns by
- * itself; what comes out does not depend on the order of rows, nor on how threads divide them, nor
- * on the kind of store: sums are exact (exact_sum.h), texts sorted.
+ * Learns a recipe: which columns are texts, their categories, and what fills missing values of the
+ * others. All rows are read once, for medians MEDIAN_ROUNDS times. Each thread learns separately;
+ * the result does not depend on the order of rows, their distribution over threads, or the kind of
+ * store: sums are exact (exact_sum.h), texts sorted.
  *
- * Memory: the different texts of a column, up to a limit; 100 bytes a column, with medians 4 KiB.
+ * Memory: a column's distinct texts, up to a limit; 100 bytes per column, with medians 4 KiB.
  */
 #ifndef LOADER_STORE_RECIPE_LEARNER_H
 #define LOADER_STORE_RECIPE_LEARNER_H
@@ -16,31 +16,31 @@
 
 struct recipe_learner;
 
-/* A store's columns of features, of the first store: they become the recipe's. ERROR_USAGE: onehot=
- * names none of them. */
+/* The feature columns of the first store: they become the recipe's. ERROR_USAGE: onehot= names none
+ * of them. */
 enum error recipe_learner_begin(struct feature_recipe *recipe,
                                 const struct column_names *columns) MUST_CHECK;
 
-/* A thread's own; NULL: ERROR_MEMORY. */
+/* A learner for one thread; NULL: ERROR_MEMORY. */
 struct recipe_learner *recipe_learner_new(const struct feature_recipe *recipe);
-/* What a thread has learnt goes to the recipe; a lack of memory is recipe_learner_next()'s to say.
+/* Merges what a thread has learned into the recipe; recipe_learner_next() reports a lack of memory.
  * Any thread. NULL is legal. */
 void recipe_learner_merge(struct feature_recipe *recipe, struct recipe_learner *learner);
-/* It is not to be made after all; legal at any time before feature_recipe_free(). */
+/* Gives up making the recipe; legal at any time before feature_recipe_free(). */
 void recipe_learner_abandon(struct feature_recipe *recipe);
 /* NULL is legal. */
 void recipe_learner_free(struct recipe_learner *learner);
 
-/* One value of a column of the recipe. */
+/* Adds one value of a column of the recipe. */
 void recipe_learner_text(struct recipe_learner *learner, size_t column, const char *text,
                          size_t length);
-/* `text`: the number as one writes it, wanted where recipe_learner_wants_text(). */
+/* `text`: the number's written form, required if recipe_learner_wants_text(). */
 void recipe_learner_number(struct recipe_learner *learner, size_t column, double value,
                            const struct text *text);
 bool recipe_learner_wants_text(const struct recipe_learner *learner, size_t column);
 
-/* All rows were read: *ret_again: once more, else the recipe is made. ERROR_INPUT naming the
- * column: it has too many categories, or none, or no number. */
+/* All rows were read. *ret_again: read them once more, else the recipe is made. ERROR_INPUT naming
+ * the column: too many categories, or none, or no number. */
 enum error recipe_learner_next(struct feature_recipe *recipe, bool *ret_again) MUST_CHECK;
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of a store on their way into memory: a thread scans the store from its first row on, while
- * others already take what is there. It ends behind the last row that there is room for, or when
- * memory gets scarce: then the first rows stay, and the rest is the store's.
+ * Fills memory with a store's rows: a thread scans the store from its first row on, while others
+ * already use what is there. It ends after the last row that fits, or when memory gets scarce: the
+ * first rows then stay, and the rest is left to the store.
  */
 #ifndef LOADER_STORE_ROW_FILLER_H
 #define LOADER_STORE_ROW_FILLER_H
@@ -16,25 +16,24 @@
 
 struct row_filler;
 
-/* Room for the first `rows` rows of `inner`, which is borrowed until row_filler_stop(); of rows
- * that differ in length for as many of them as `bytes` hold. It ends early where the machine or
+/* Allocates for the first `rows` rows of `inner`, which is borrowed until row_filler_stop(); if
+ * rows differ in length, for as many of them as fit in `bytes`. Ends early if the machine or
  * container has less than `reserve_bytes` of free memory (0: never). */
 enum error row_filler_start(struct store *inner, int64_t rows, uint64_t bytes,
                             uint64_t reserve_bytes, struct row_filler **ret_filler) MUST_CHECK;
-/* Ends the scan at its next block. What the store hangs in, this waits for. NULL is legal. */
+/* Ends the scan at its next block. Waits for a call that hangs in the store. NULL is legal. */
 void row_filler_stop(struct row_filler *filler);
-/* Until the thread is through: OK, or why it gave up. */
+/* Waits until the thread has finished: OK, or why it gave up. */
 enum error row_filler_wait(struct row_filler *filler) MUST_CHECK;
 
-/* Any thread, without a lock: the row with this id, -1: it is not there, or not yet. */
+/* The row with this id; -1: not there, or not yet. Any thread, without a lock. */
 int64_t row_filler_find(const struct row_filler *filler, int64_t id);
 /* Are all rows of the store there? */
 bool row_filler_has_all(const struct row_filler *filler);
-/* Of a row that was found. */
+/* For a row that was found. */
 bool row_filler_is_bad(const struct row_filler *filler, int64_t row);
 const struct row_slots *row_filler_slots(const struct row_filler *filler);
-/* OK, or what is wrong with the store itself, which the scan met: two rows with one id, another
- * file than was opened. */
+/* OK, or what the scan found wrong with the store itself: a duplicate id, a changed file. */
 enum error row_filler_check(const struct row_filler *filler) MUST_CHECK;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `longest=any|N` of a store's URI: rows may differ in length, and how long they may be. A batch of
- * such rows is filled up with zeros, to its longest row or to N.
+ * `longest=any|N` of a store's URI: rows may differ in length, up to a limit. A batch of such rows
+ * is padded with zeros to its longest row, or to N.
  */
 #ifndef LOADER_STORE_ROW_LIMIT_H
 #define LOADER_STORE_ROW_LIMIT_H
@@ -15,13 +15,14 @@
 
 #define ROW_LIMIT_MOST ((size_t)1 << 30)
 
-/* Zeroed: rows are alike. */
+/* Zeroed: all rows alike. */
 struct row_limit {
     enum row_lengths lengths;
-    size_t longest; /* of LENGTHS_LIMITED; ROW_LIMIT_MOST with LENGTHS_VARY, 0 with LENGTHS_ALIKE */
+    size_t longest; /* for LENGTHS_LIMITED; ROW_LIMIT_MOST with LENGTHS_VARY, 0 with
+                     * LENGTHS_ALIKE */
 };
 
-/* Where rows differ that were to be alike. */
+/* For rows that differ although they should not. */
 #define ROW_LIMIT_HINT "; longest=any in the URI takes rows of different lengths"
 
 /* ERROR_USAGE: the value is neither. */
@@ -38,7 +39,7 @@ static inline size_t row_limit_features(const struct row_limit *limit, size_t lo
     return limit->lengths == LENGTHS_LIMITED ? limit->longest : longest;
 }
 
-/* ERROR_INPUT: a row has `length` features, and that is too many; the caller says which row. */
+/* ERROR_INPUT: a row of `length` features is too long; the caller names the row. */
 enum error row_limit_refuse(const struct row_limit *limit, size_t length) MUST_CHECK;
 
 #endif

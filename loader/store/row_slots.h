@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory for all rows of a store: slots of a fixed stride, the label in front of its row, and a bit
- * for each row that is bad. Rows that differ in length follow each other without a gap instead, and
- * are written in their order. Owned by the holder of the struct; zeroed: there is none. Slots are
- * zeroed until written. Different rows may be written by different threads; row_slots_mark_bad() is
- * for one thread.
+ * Memory for all rows of a store: slots of a fixed stride, each label before its row, and a bit for
+ * each bad row. Rows that differ in length follow each other without gaps instead, and are written
+ * in order. Owned by the holder of the struct; zeroed: none. Slots are zeroed until written.
+ * Different rows may be written by different threads; row_slots_mark_bad() is for one thread.
  */
 #ifndef LOADER_STORE_ROW_SLOTS_H
 #define LOADER_STORE_ROW_SLOTS_H
@@ -21,28 +20,26 @@ struct row_slots {
     size_t stride;    /* bytes of a slot */
     size_t row_bytes; /* of its features */
     uint64_t capacity;
-    uint64_t *ends; /* owned; [capacity]: of rows that differ in length, where each ends; NULL: they
-                     * do not */
-    size_t bytes;   /* that are mapped */
-    uint8_t *bad;   /* owned; a bit a row; NULL: no row is bad */
+    uint64_t *ends; /* owned; [capacity]: end of each row, if rows differ in length; else NULL */
+    size_t bytes;   /* mapped */
+    uint8_t *bad;   /* owned; a bit per row; NULL: no row is bad */
     size_t bad_bytes;
 };
 
 size_t row_slots_stride(size_t features, enum element element);
 
-/* Room for `rows` rows; memory is only taken where it is written. */
+/* Maps memory for `rows` rows; it is only used once written. */
 enum error row_slots_map(struct row_slots *slots, size_t features, enum element element,
                          uint64_t rows) MUST_CHECK;
 void row_slots_release(struct row_slots *slots);
-/* Gives back the memory behind the first `rows` rows, of which there is one at least. */
+/* Unmaps the memory after the first `rows` rows; at least 1. */
 void row_slots_trim(struct row_slots *slots, uint64_t rows);
 
-/* The same for rows that differ in length, all of them in `bytes`. */
+/* The same for rows that differ in length, `bytes` in all. */
 enum error row_slots_map_varying(struct row_slots *slots, uint64_t bytes, uint64_t rows) MUST_CHECK;
-/* Bytes of a slot of a row that differs in length, besides its features. */
+/* Bytes of such a slot in addition to its features. */
 #define ROW_SLOTS_VARYING_BYTES (sizeof(double) + sizeof(uint64_t))
-/* The slot behind that of `row` - 1, for one that takes `bytes` of features. NULL: there is no room
- * for it. */
+/* The slot after that of `row` - 1, for `bytes` of features. NULL: it does not fit. */
 uint8_t *row_slots_add(struct row_slots *slots, uint64_t row, size_t bytes);
 
 static inline uint8_t *row_slots_at(const struct row_slots *slots, uint64_t row)
@@ -60,8 +57,8 @@ static inline size_t row_slots_bytes(const struct row_slots *slots, uint64_t row
     return (size_t)(slots->memory + slots->ends[row] - row_slots_at(slots, row)) - sizeof(double);
 }
 
-/* The map of bad rows for all rows at once: rows may be read while others are marked, if no byte of
- * the map, which stands for eight, has both. */
+/* Allocates the map of bad rows for all rows: rows may then be read while others are marked, unless
+ * they share a byte of the map, which covers eight rows. */
 enum error row_slots_reserve_bad(struct row_slots *slots) MUST_CHECK;
 enum error row_slots_mark_bad(struct row_slots *slots, uint64_t row) MUST_CHECK;
 

@@ -8,7 +8,7 @@
 extern const struct store_ops store_csv_ops;
 extern const struct store_ops store_idx_ops;
 extern const struct store_ops store_parquet_ops;
-extern const struct store_ops store_postgres_ops; /* only where HAVE_LIBPQ */
+extern const struct store_ops store_postgres_ops; /* only with HAVE_LIBPQ */
 extern const struct store_ops store_range_ops;
 extern const struct store_ops store_rows_ops;
 extern const struct store_ops store_sqlite_ops;

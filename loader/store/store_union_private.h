@@ -11,16 +11,16 @@ struct union_part {
     struct store *store;  /* owned */
     int64_t first_row;    /* rows of all parts before */
     uint64_t first_bytes; /* bytes of all parts before */
-    double *labels;       /* owned; the number here of each of its label texts, or NULL */
+    double *labels;       /* owned; maps each of its label texts to its number here, or NULL */
 };
 
 struct union_store {
     struct store store;       /* first */
-    struct union_part *parts; /* owned; [count + 1]: the last has only first_row */
+    struct union_part *parts; /* owned; [count + 1]: the last one has only first_row */
     size_t count;
-    uint64_t bytes; /* of all parts; 0: of one it is not known */
+    uint64_t bytes; /* of all parts; 0: one part's is unknown */
     bool keys_only;
-    bool is_numbered; /* no id column: row numbers run on from part to part */
+    bool is_numbered; /* no id column: row numbers continue from part to part */
     struct id_index ids;
     struct label_dictionary labels;
 };
