@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libtombola for Python: Feed, Batch, Array, and Iteration, which decides what a loop has trained.
- * Nothing is copied: an Array is a view of a slot of the feed's ring, by the buffer protocol and by
- * DLPack. The slot goes back to the ring with the last Array of its Batch.
+ * Nothing is copied: an Array is a view of a slot of the feed's ring, through the buffer protocol
+ * and DLPack. The slot returns to the ring with the last Array of its Batch.
  *
- * The GIL is released wherever libtombola may wait; waits look for signals every SLICE_MS.
+ * The GIL is released wherever libtombola may wait; waits check for signals every SLICE_MS.
  *
- * What the files of the module share. A function that answers NULL or -1 has set an exception.
+ * Shared by the module's files. A function that returns NULL or -1 has set an exception.
  */
 #ifndef LOADER_PYTHON_CORE_H
 #define LOADER_PYTHON_CORE_H
@@ -20,7 +20,7 @@
 
 #define DIMENSIONS_LIMIT 8
 
-#ifndef Py_BEGIN_CRITICAL_SECTION /* before Python 3.13, where the GIL is always there */
+#ifndef Py_BEGIN_CRITICAL_SECTION /* before Python 3.13, in which the GIL always exists */
 #define Py_BEGIN_CRITICAL_SECTION(object) {
 #define Py_END_CRITICAL_SECTION() }
 #endif
@@ -33,12 +33,12 @@ struct module_state {
 };
 
 struct module_state *core_state(PyTypeObject *type);
-/* Sets the exception that belongs to an enum tombola_status; NULL. */
+/* Sets the exception for an enum tombola_status; NULL. */
 PyObject *core_raise(const struct module_state *state, int status);
-/* The same with a message of this module's; NULL. */
+/* The same with a message from this module; NULL. */
 PyObject *core_raise_text(const struct module_state *state, int status, const char *text);
 
-/* How many fork() lie between this process and the one that loaded the module. */
+/* Number of fork()s between this process and the one that loaded the module. */
 unsigned core_forks(void);
 
 extern PyType_Spec array_spec, batch_spec, feed_spec, iteration_spec;
@@ -46,9 +46,9 @@ extern PyType_Spec array_spec, batch_spec, feed_spec, iteration_spec;
 /* ---- its objects -------------------------------------------------------- */
 
 struct array_object {
-    PyObject_HEAD PyObject *base; /* the Batch; NULL: the memory is its own */
+    PyObject_HEAD PyObject *base; /* the Batch; NULL: owns its memory */
     void *data;
-    char format; /* of struct: B, q, f, d */
+    char format; /* as in Python's struct: B, q, f, d */
     int device_type, device_index;
     int dimensions;
     Py_ssize_t item_bytes, shape[DIMENSIONS_LIMIT], strides[DIMENSIONS_LIMIT]; /* bytes */
@@ -56,10 +56,10 @@ struct array_object {
 
 struct feed_object {
     PyObject_HEAD struct tombola_feed *feed; /* NULL: closed */
-    PyThread_type_lock calls;                /* held by who is in tombola_feed_next(), or closes */
-    unsigned forks; /* core_forks() when it was opened: a child that fork() made leaves it alone */
+    PyThread_type_lock calls;                /* held while in tombola_feed_next(), or closing */
+    unsigned forks; /* core_forks() at the open: a forked child leaves the feed alone */
     struct tombola_description description;
-    atomic_size_t out; /* batches that have slots */
+    atomic_size_t out; /* batches that hold slots */
 };
 
 struct batch_object {
@@ -70,18 +70,18 @@ struct batch_object {
     bool is_settled;
 };
 
-/* C order; on the CPU until its owner says otherwise. `data` NULL: memory of its own. */
+/* C order; on the CPU unless its owner changes that. `data` NULL: allocates memory. */
 struct array_object *array_new(PyTypeObject *type, void *data, PyObject *base, char format,
                                int dimensions, const Py_ssize_t shape[]);
-/* The same numbers in memory of their own. Only on the CPU. */
+/* A copy in its own memory. Only on the CPU. */
 struct array_object *array_copy(const struct array_object *array);
 /* __dlpack__() and __dlpack_device__(). */
 PyObject *array_dlpack(struct array_object *self, PyObject *args, PyObject *words);
 PyObject *array_dlpack_device(struct array_object *self, PyObject *unused);
 
-/* What tombola_feed_next() brought; goes back where there is no memory for the object. */
+/* Wraps a batch from tombola_feed_next(); puts it back if there is no memory for the object. */
 PyObject *batch_new(struct feed_object *feed, const struct tombola_batch *batch, void *stream);
-/* The first word counts. An enum tombola_status. */
+/* The first call counts. Returns an enum tombola_status. */
 int batch_settle(struct batch_object *self, bool trained);
 /* The same for Python: settle(trained). */
 PyObject *batch_settle_by(struct batch_object *self, PyObject *args);

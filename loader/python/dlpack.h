@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * DLPack 1.0: how array libraries pass tensors to each other without a copy, in a capsule of one of
- * the two names. Layout: https://dmlc.github.io/dlpack/latest/c_api.html
+ * DLPack 1.0: passes tensors between array libraries without a copy, in a capsule with one of the
+ * two names. Layout: https://dmlc.github.io/dlpack/latest/c_api.html
  */
 #ifndef LOADER_PYTHON_DLPACK_H
 #define LOADER_PYTHON_DLPACK_H

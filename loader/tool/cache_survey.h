@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a folder of row caches (--cache DIR) holds, and of each whether its store is still what its
- * rows were read from. Only headers are read; nothing is made, removed or locked for longer than a
- * look takes.
+ * Lists a folder of row caches (--cache DIR), and whether each cache's source is unchanged. Reads
+ * only headers; nothing is made, removed, or locked for longer than a look takes.
  */
 #ifndef LOADER_TOOL_CACHE_SURVEY_H
 #define LOADER_TOOL_CACHE_SURVEY_H
@@ -14,11 +13,11 @@
 #include "loader/cache/kept_rows.h"
 
 enum cache_worth {
-    CACHE_CURRENT, /* a program that names its store now would read it */
-    CACHE_STALE,   /* a file of its store is gone, or was written to since */
-    CACHE_UNKNOWN, /* neither can be said: a path that is not from the root, another version */
-    CACHE_DAMAGED, /* no program would believe it */
-    CACHE_UNDONE   /* it is being made, or was left so */
+    CACHE_CURRENT, /* a program that opens its store now would use it */
+    CACHE_STALE,   /* a file of its source is gone, or was written to since */
+    CACHE_UNKNOWN, /* undetermined: a relative path, another version */
+    CACHE_DAMAGED, /* no program would accept it */
+    CACHE_UNDONE   /* being made, or left unfinished */
 };
 
 struct surveyed_cache {
@@ -31,14 +30,14 @@ struct surveyed_cache {
 
 struct cache_survey {
     struct cache_entry *entries;   /* owned; [count] */
-    struct surveyed_cache *caches; /* owned; [count]; the one that was used last in front */
+    struct surveyed_cache *caches; /* owned; [count]; most recently used first */
     size_t count;
     uint64_t bytes; /* of all */
 };
 
 enum error cache_survey_make(struct cache_survey *survey,
                              const struct cache_folder *folder) MUST_CHECK;
-/* Legal when it was zeroed. */
+/* Legal on a zeroed struct. */
 void cache_survey_release(struct cache_survey *survey);
 
 #endif

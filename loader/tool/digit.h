@@ -2,10 +2,10 @@
 /*
  * Handwritten-looking digits for the demo data: 28 x 28 gray pixels drawn by strokes.
  *
- * A digit has several ways of being written; each is a set of strokes through control points. The
- * points are shaken, the whole is slanted, turned, scaled and moved, the pen has its own width and
- * blackness, and the paper has noise. Integer arithmetic only, so that the same seed and number
- * give the same pixels on every machine. Pure functions; any thread.
+ * A digit has several forms; each is a set of strokes through control points. Points are jittered,
+ * the whole is slanted, rotated, scaled and moved, pen width and blackness vary, and the paper has
+ * noise. Integer arithmetic only, so the same seed and number give the same pixels on every
+ * machine. Pure functions; any thread.
  */
 #ifndef LOADER_TOOL_DIGIT_H
 #define LOADER_TOOL_DIGIT_H
@@ -18,7 +18,7 @@
 #define DIGIT_KINDS 10
 
 /* Control points of one stroke on a field of 100 x 100, x to the right, y down. The pen runs from
- * the first point to the last and is drawn towards those between; a point twice is a corner. */
+ * the first point to the last and is attracted by those between; a repeated point is a corner. */
 struct digit_point {
     int8_t x, y;
 };
@@ -28,17 +28,17 @@ struct digit_stroke {
     struct digit_point point[DIGIT_STROKE_POINTS];
 };
 
-/* One way of writing a digit. */
+/* One form of a digit. */
 struct digit_form {
     size_t strokes;
     struct digit_stroke stroke[2];
 };
 
-/* All ways of writing `digit` (0 to 9); static storage. */
+/* All forms of `digit` (0 to 9); static storage. */
 const struct digit_form *digit_forms(unsigned digit, size_t *ret_count);
 
-/* Number `number` of the endless sequence that `seed` names: its pixels, row by row, 0 paper to 255
- * ink, and which digit it is (returned; 0 to 9, equally often on average). */
+/* Draws number `number` of the endless sequence of `seed`: its pixels, row by row, 0 paper to 255
+ * ink; returns which digit it is (0 to 9, equally likely). */
 unsigned digit_draw(uint64_t seed, uint64_t number, uint8_t ret_pixels[DIGIT_PIXELS]);
 
 #endif

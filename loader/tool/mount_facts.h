@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the system says of the file system that holds a folder: /proc/self/mountinfo. */
+/* What the system reports of a folder's file system: /proc/self/mountinfo. */
 #ifndef LOADER_TOOL_MOUNT_FACTS_H
 #define LOADER_TOOL_MOUNT_FACTS_H
 
@@ -14,11 +14,11 @@ struct mount_facts {
     char options[1024]; /* "rw,relatime,vers=4.2,hard" */
 };
 
-/* Of the mount that a path lies in. ERROR_NOT_FOUND: no such path. */
+/* The mount that contains a path. ERROR_NOT_FOUND: no such path. */
 enum error mount_facts_find(const char *path, struct mount_facts *ret_facts) MUST_CHECK;
-/* Is `option`, "soft" or "vers=3", among the options? One with a value may be named without it. */
+/* Is `option`, "soft" or "vers=3", among the options? One with a value may be given without it. */
 bool mount_facts_has(const struct mount_facts *facts, const char *option);
-/* Behind "NAME=", cut; "" where there is none. */
+/* The value after "NAME=", truncated; "" if there is none. */
 void mount_facts_value(const struct mount_facts *facts, const char *name, char *out, size_t bytes);
 bool mount_facts_is_nfs(const struct mount_facts *facts);
 
