@@ -99,7 +99,7 @@ enum error buffer_add_csv(struct buffer *buffer, const char *text)
     return buffer_add_text(buffer, "\"");
 }
 
-/* vsnprintf() may need memory, too. */
+/* vsnprintf() may also need memory. */
 static enum error refuse_format(struct buffer *buffer, const char *format)
 {
     if (!buffer->error)

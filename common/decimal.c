@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two ways: where mantissa and power of ten are both doubles without rounding, one division or
- * product rounds right (Clinger 1990). Else the mantissa is multiplied by the power's first 128
- * bits, and the product rounded, unless what the power lacks could turn the rounding (after Lemire,
- * Number Parsing at a Gigabyte per Second, 2021).
+ * Two methods: if mantissa and power of ten are both exact as doubles, one division or product
+ * rounds correctly (Clinger 1990). Otherwise the mantissa is multiplied by the power's first 128
+ * bits, and the product rounded, unless the power's missing bits could change the rounding (after
+ * Lemire, Number Parsing at a Gigabyte per Second, 2021).
  */
 #include "common/decimal.h"
 
@@ -75,14 +75,14 @@ typedef unsigned __int128 wide;
 
 #define POWER_LIMIT 55 /* 5^55 is the last one below 2^128 */
 
-/* 10^n = bits * 2^exponent, the first of 128 bits set; below 10^0 less than one bit too small. */
+/* 10^n = bits * 2^exponent, the highest of 128 bits set; below 10^0 less than one bit too small. */
 static struct power {
     wide bits;
     int exponent;
 } powers[2 * POWER_LIMIT + 1]; /* of 10^(i - POWER_LIMIT) */
 static pthread_once_t powers_once = PTHREAD_ONCE_INIT;
 
-/* 2^(127 + width) / value, rounded down, for `value` of `width` bits that is no power of 2. */
+/* 2^(127 + width) / value, rounded down, for `value` of `width` bits that is not a power of 2. */
 static wide reciprocal(wide value, int width)
 {
     wide quotient = 0, rest = (wide)1 << (width - 1);
@@ -112,7 +112,7 @@ static void make_powers(void)
 
 /* ---- rounding ----------------------------------------------------------- */
 
-/* kept * 2^exponent, for what is no subnormal double and not too large for one. */
+/* kept * 2^exponent, unless the double is subnormal or out of range. */
 static double scale(uint64_t kept, int exponent)
 {
     uint64_t bits = (uint64_t)(DOUBLE_BIAS + exponent) << (DOUBLE_BITS - 1);
@@ -121,8 +121,8 @@ static double scale(uint64_t kept, int exponent)
     return (double)kept * power;
 }
 
-/* The product has 191 or 192 bits: `high` and the 64 of `low` behind it. Of a power below 1 it is
- * too small by less than 2 in the last place of `high`, and never exact. */
+/* The product has 191 or 192 bits: `high`, then the 64 of `low`. For a power below 1 it is too
+ * small by less than 2 in the last place of `high`, and never exact. */
 static bool round_product(uint64_t mantissa, int exponent, double *ret_value)
 {
     pthread_once(&powers_once, make_powers);

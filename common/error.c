@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The message is a thread-local array: setting an error never allocates and so never fails. */
+/* The message is a thread-local array: setting an error allocates nothing and cannot fail. */
 #include "common/error.h"
 
 #include <errno.h>

@@ -63,8 +63,8 @@ static enum error refuse_kind(const char *path, mode_t mode)
     return error_set(ERROR_INPUT, "%s is not a regular file, but %s", path, kind);
 }
 
-/* Opening a pipe would wait for its other end. A file that somebody holds a lease of (fcntl(2)) is
- * worth waiting for. */
+/* Opening a pipe would wait for its other end. Waiting for a file under a lease (fcntl(2)) is
+ * right. */
 static int open_at_once(const char *path, int flags)
 {
     struct stat status;
@@ -75,14 +75,14 @@ static int open_at_once(const char *path, int flags)
     return descriptor;
 }
 
-/* Is it the end of a `|` or of <(COMMAND)? Nobody else may open that, so that it ends. */
+/* Is it the end of a `|` or of <(COMMAND)? Nobody else can open that, so it ends. */
 static bool is_nameless_pipe(int descriptor, mode_t mode)
 {
     struct statfs facts;
     return S_ISFIFO(mode) && fstatfs(descriptor, &facts) == 0 && facts.f_type == PIPEFS_MAGIC;
 }
 
-/* Takes the descriptor: it is closed when it is not of a regular file. */
+/* Takes the descriptor: closes it unless it is a regular file's. */
 static enum error check_kind(int descriptor, const char *path, bool pipes, int *ret_descriptor)
 {
     struct stat status;
@@ -98,7 +98,7 @@ static enum error check_kind(int descriptor, const char *path, bool pipes, int *
     return error;
 }
 
-/* A socket, a folder to write to: open() says less about them than their kind. */
+/* A socket, or a folder to write to: its kind says more than open()'s error. */
 static enum error refuse_open(const char *path, int errno_value, bool follows)
 {
     struct stat status;
@@ -158,7 +158,7 @@ enum error file_read_at(int descriptor, const char *path, void *out, size_t byte
     return OK;
 }
 
-/* As read(2), but waits for an empty pipe, and fails with EINTR then. */
+/* Like read(2), but waits for an empty pipe and then fails with EINTR. */
 static ssize_t read_or_wait(int descriptor, void *out, size_t bytes)
 {
     ssize_t got = read(descriptor, out, bytes);
@@ -254,7 +254,7 @@ enum error file_make_folders(const char *path)
     return error;
 }
 
-/* Does a folder's name end before path[at]? "/" is one, too. */
+/* Does a folder's name end before path[at]? "/" is one too. */
 static bool is_end(const char *path, size_t at)
 {
     return (path[at] == '/' || path[at] == '\0') && (path[at - 1] != '/' || at == 1);

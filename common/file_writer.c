@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The temporary file is created with O_EXCL: writers in several processes, also in containers that
+ * The temporary file is created with O_EXCL: writers in several processes, even in containers that
  * share process numbers and a network file system, never share one. A writer locks it from its
- * first moment on. What kill -9 leaves behind has the name PATH.tmp.<pid>.<n> and no lock, and is
- * never read; the next writer of PATH removes it.
+ * first moment on. After kill -9, PATH.tmp.<pid>.<n> remains without a lock and is never read; the
+ * next writer of PATH removes it.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -37,7 +37,7 @@ struct file_writer {
 
 static _Atomic unsigned next_number;
 
-/* The folder that `path` lies in, "." where none is named; free() it. NULL: error is set. */
+/* The folder of `path`, "." if none is named; free() it. NULL: the error is set. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -69,7 +69,7 @@ static void remove_if_left(int folder, const char *name, const char *path)
     close(descriptor);
 }
 
-/* What cannot be locked or removed stays. */
+/* Files that cannot be locked or removed stay. */
 static enum error remove_leftovers(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -93,8 +93,8 @@ static enum error remove_leftovers(const char *path)
 
 /* ---- opening ------------------------------------------------------------ */
 
-/* False: another writer took it for a left one before it was locked. File systems without locks say
- * another error, and there nothing is ever removed. */
+/* False: another writer took it for a leftover before it was locked. File systems without locks
+ * return another error; nothing is ever removed there. */
 static bool lock(int descriptor)
 {
     struct stat status;
@@ -129,7 +129,7 @@ static enum error create_temporary(struct file_writer *writer)
     return error;
 }
 
-/* A rename over a device, a pipe or a folder would put a file in its place, or fail at the end. */
+/* A rename onto a device, pipe or folder would replace it, or fail at the end. */
 static enum error check_place(const char *path)
 {
     struct stat status;
@@ -266,7 +266,8 @@ int file_writer_descriptor(const struct file_writer *writer)
 
 /* ---- publishing --------------------------------------------------------- */
 
-/* A rename is durable only when its folder is. File systems without fsync of folders say EINVAL. */
+/* A rename is durable only once its folder is. File systems that cannot fsync folders return
+ * EINVAL. */
 static enum error sync_folder_of(const char *path)
 {
     char *folder = folder_of(path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread that hangs takes no signal: those that are watched leave signals to the one that
- * watches, which is there from the first place on. */
+/* A hanging thread handles no signal: watched threads leave signals to the watching one, which
+ * exists from the first place on. */
 #include "common/hang.h"
 
 #include <pthread.h>
@@ -67,7 +67,7 @@ static void *watch(void *context)
     return NULL;
 }
 
-/* Where no thread can be started, signals end what they ended before. */
+/* If no thread can be started, signals end what they ended before. */
 static void start_watching(void)
 {
     pthread_t thread;

@@ -9,11 +9,11 @@
 
 #define SLOTS_AT_LEAST 64
 #define SLOTS_MOVED_AT_ONCE 1024 /* a table that was not larger */
-/* Twice as many as are there before the next growth, where each number has a reserve of its own. */
+/* Twice as many as exist before the next growth, if each number is reserved separately. */
 #define MOVED_AT_ONCE 16
 
-/* Pages of their own are zero without being written, whatever was freed before: who reserves, maybe
- * with a lock, need not write them all. */
+/* Fresh mappings are zero without being written: a caller that reserves, perhaps under a lock, need
+ * not write them all. */
 #define MAPPED_BYTES ((size_t)128 << 10)
 
 static uint32_t *new_slots(size_t count, const char *what)
@@ -37,7 +37,7 @@ static void free_slots(uint32_t *slots, size_t mask)
         (void)munmap(slots, bytes);
 }
 
-/* Looks at that many slots of before, or empties them. */
+/* Visits that many old slots, or empties them. */
 static void move_some(struct hash_table *table, size_t most, hash_table_hash *hash_of,
                       const void *keys)
 {

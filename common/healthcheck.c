@@ -17,7 +17,7 @@ struct healthcheck {
     bool live;
 };
 
-/* Where a client reaches who listens there. */
+/* The address on which a client reaches a server that listens there. */
 static const char *reachable(const char *host)
 {
     if (strcmp(host, "0.0.0.0") == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One easy handle in one multi handle: the multi interface is what lets a signal or another thread
- * end a wait at once (curl_multi_wakeup, and stop_descriptor() among the polled descriptors). The
- * connection lives in the multi handle and is used again by the next call.
+ * One easy handle in one multi handle: with the multi interface a signal or another thread can end
+ * a wait at once (curl_multi_wakeup, and stop_descriptor() among the polled descriptors). The
+ * connection lives in the multi handle and is reused by the next call.
  */
 #include "common/http_client.h"
 
@@ -51,7 +51,7 @@ struct http_client {
     int64_t grace_ms;
 };
 
-/* One call: possibly several tries. */
+/* One call: one or several tries. */
 struct call {
     int64_t started_ns;
     int64_t deadline_ns;
@@ -73,7 +73,7 @@ static void init_global(void)
 
 /* ---- callbacks of libcurl, on the caller's thread ----------------------- */
 
-/* What is over the limit is the peer's doing; that there is no memory is not. */
+/* Exceeding the limit is the peer's fault; lack of memory is not. */
 static enum error take(struct buffer *buffer, const char *data, size_t length)
 {
     enum error error = buffer_add(buffer, data, length);
@@ -144,7 +144,7 @@ static enum error add_header(struct curl_slist **list, const char *line)
     return OK;
 }
 
-/* The first that is not NULL; NULL where that is "". */
+/* The first that is not NULL; NULL if that is "". */
 static const char *choose(const char *given, const char *variable)
 {
     const char *text = given ? given : getenv(variable);
@@ -262,7 +262,7 @@ static bool is_cancelled(const struct http_client *client)
     return atomic_load(&client->cancelled) || stop_requested();
 }
 
-/* Until something happens on the connection, a cancel, a stop, or `until_ns`. */
+/* Waits for an event on the connection, a cancel, a stop, or `until_ns`. */
 static void wait_for_events(struct http_client *client, int64_t until_ns)
 {
     struct curl_waitfd stop = {.fd = stop_descriptor(), .events = CURL_WAIT_POLLIN};
@@ -271,7 +271,7 @@ static void wait_for_events(struct http_client *client, int64_t until_ns)
                     (int)(left_ms < POLL_LIMIT_MS ? left_ms : POLL_LIMIT_MS), NULL);
 }
 
-/* What is here when the deadline comes still counts: a refusal must not read as silence only
+/* What has arrived by the deadline still counts: a refusal must not be reported as silence just
  * because this process had no processor. */
 static enum error drive(struct http_client *client, int64_t deadline_ns, CURLcode *ret_code)
 {
@@ -355,7 +355,7 @@ static const char *reason_of(const struct http_client *client, CURLcode code)
     return client->reason[0] ? client->reason : curl_easy_strerror(code);
 }
 
-/* What a person may do about a failure of TLS. */
+/* Advice for a TLS failure. */
 static const char *advice_for(CURLcode code)
 {
     if (code == CURLE_SSL_CONNECT_ERROR)
@@ -381,7 +381,7 @@ static int64_t pause_ms(struct http_client *client, const struct call *call)
     return pause / 2 + (int64_t)(client->random % (uint64_t)(pause / 2 + 1));
 }
 
-/* false: the deadline comes first, or it was cancelled. */
+/* false: the deadline comes first, or the call was cancelled. */
 static bool pause_before_next(struct http_client *client, const struct call *call)
 {
     int64_t until_ns = clock_deadline_ns(pause_ms(client, call));
@@ -392,7 +392,7 @@ static bool pause_before_next(struct http_client *client, const struct call *cal
     return !is_cancelled(client) && clock_left_ms(call->deadline_ns) > 0;
 }
 
-/* `code` CURLE_OK: there was an answer, which said "later". */
+/* `code` CURLE_OK: there was a response, with a retryable status. */
 static void warn_once(struct http_client *client, struct call *call, CURLcode code)
 {
     if (!call->warned && code)
@@ -413,7 +413,7 @@ static enum error give_up(const struct http_client *client, const struct call *c
                      advice_for(code));
 }
 
-/* A whole try that must be repeated: noted, in case the deadline cuts the next one short. */
+/* Records a complete failed try, in case the deadline cuts the next one short. */
 static void note_try(struct http_client *client, struct call *call, CURLcode code)
 {
     const struct buffer *body = &client->response->body;
@@ -425,7 +425,7 @@ static void note_try(struct http_client *client, struct call *call, CURLcode cod
         buffer_clear(&client->busy_body); /* its words are lost, its status is not */
 }
 
-/* The deadline cut a try short: what the whole try before it met is the answer. */
+/* The deadline cut a try short: reports the complete one before it. */
 static enum error end_cut_short(struct http_client *client, struct call *call)
 {
     if (call->busy_status) {

@@ -11,7 +11,7 @@ static size_t mapped_bytes(size_t bytes)
     return bytes == 0 ? 1 : bytes;
 }
 
-/* Huge pages begin at their multiples: a mapping that may hold some is moved to one. */
+/* Huge pages begin at multiples of their size: a mapping that may hold some is aligned to one. */
 void *huge_memory_new(size_t bytes, const char *what)
 {
     size_t wanted = mapped_bytes(bytes);

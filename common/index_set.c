@@ -17,7 +17,7 @@ void index_set_clear(struct index_set *set)
     set->count = 0;
 }
 
-/* The first range that ends behind `index`, or count. */
+/* The first range that ends after `index`, or count. */
 static size_t find(const struct index_set *set, int64_t index)
 {
     size_t low = 0, high = set->count;
@@ -43,7 +43,7 @@ static enum error grow(struct index_set *set)
     return error;
 }
 
-/* Ranges [begin, end) become the `count` ranges at `with`; there is room. */
+/* Replaces ranges [begin, end) by the `count` ranges at `with`; there is room. */
 static void replace(struct index_set *set, size_t begin, size_t end, const struct index_range *with,
                     size_t count)
 {

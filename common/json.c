@@ -41,7 +41,7 @@ static enum error check_keys_once(const cJSON *object, const char *what)
     return error;
 }
 
-/* The whole tree; json_check() bounds the depth. */
+/* Checks the whole tree; json_check() bounds the depth. */
 static enum error check_tree(const cJSON *item, const char *what)
 {
     enum error error = cJSON_IsObject(item) ? check_keys_once(item, what) : OK;
@@ -75,7 +75,7 @@ static void next_number(struct number_scan *scan, const char **ret_number, size_
     *ret_length = (size_t)(scan->at - *ret_number);
 }
 
-/* In the order of the text; json_check() bounds the depth. */
+/* In text order; json_check() bounds the depth. */
 static enum error keep_long_numbers(cJSON *item, struct number_scan *scan)
 {
     enum error error = OK;

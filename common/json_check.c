@@ -64,7 +64,7 @@ static size_t skip_digits(struct scan *scan)
     return scan->at - start;
 }
 
-/* Without an exponent it takes 309 digits to be too large. */
+/* Without an exponent, a number needs 309 digits to be too large. */
 #define DIGITS_IN_RANGE 308
 
 static enum error check_range(const struct scan *scan, size_t start, bool has_exponent)
@@ -116,7 +116,7 @@ static bool read_hex4(struct scan *scan, unsigned *ret_value)
     return true;
 }
 
-/* Behind "\u". */
+/* After "\u". */
 static enum error check_unicode_escape(struct scan *scan)
 {
     unsigned first;
@@ -135,7 +135,7 @@ static enum error check_unicode_escape(struct scan *scan)
     return refuse(scan, "a character other than NUL or half a surrogate pair");
 }
 
-/* Behind the opening quote. */
+/* After the opening quote. */
 static enum error check_string(struct scan *scan)
 {
     enum error error = OK;
@@ -185,7 +185,7 @@ static enum error check_member(struct scan *scan)
     return check_value(scan);
 }
 
-/* Behind '{' or '['. Recursion ends at JSON_DEPTH_LIMIT. */
+/* After '{' or '['. Recursion ends at JSON_DEPTH_LIMIT. */
 static enum error check_container(struct scan *scan, bool object)
 {
     char close = object ? '}' : ']';

@@ -45,7 +45,7 @@ static inline void sip_word(struct sip *sip, uint64_t word)
     sip->v[0] ^= word;
 }
 
-/* `last`: the bytes that fill no word, and the length above them. */
+/* `last`: the trailing bytes that fill no word, and the length above them. */
 static inline uint64_t sip_end(struct sip *sip, uint64_t last)
 {
     sip_word(sip, last);

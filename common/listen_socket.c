@@ -24,7 +24,7 @@ static enum error resolve(const char *host, uint16_t port, struct addrinfo **ret
                      gai_strerror(status));
 }
 
-/* A name may have addresses of both kinds ("localhost"): clients expect the older one. */
+/* A name may have addresses of both kinds ("localhost"): clients expect IPv4. */
 static const struct addrinfo *choose(const struct addrinfo *list)
 {
     for (const struct addrinfo *address = list; address; address = address->ai_next) {
@@ -34,7 +34,7 @@ static const struct addrinfo *choose(const struct addrinfo *list)
     return list;
 }
 
-/* errno is that of the call that failed. */
+/* errno is the failed call's. */
 static int listen_on(const struct addrinfo *address)
 {
     int on = 1, off = 0;

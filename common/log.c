@@ -16,7 +16,7 @@
 #define MESSAGE_BYTES (2 * ERROR_MESSAGE_BYTES)
 #define HEAD_BYTES 256
 #define KEY_BYTES 32
-/* A byte becomes \u0000 at most. */
+/* A byte becomes at most \u0000. */
 #define FIELD_BYTES (KEY_BYTES + 6 * LOG_VALUE_BYTES + 8)
 #define LINE_BYTES (HEAD_BYTES + 6 * MESSAGE_BYTES + LOG_FIELDS_LIMIT * FIELD_BYTES + 4)
 
@@ -63,15 +63,15 @@ static void write_time(char out[64])
     snprintf(out + length, 64 - length, ".%03dZ", (int)(now.tv_nsec / 1000000));
 }
 
-/* A log that cannot be written must not stop the work; what else is, says it. */
+/* A log that cannot be written must not stop the work, which reports its own failures. */
 static bool write_line(int descriptor, char *line, size_t length)
 {
     line[length++] = '\n';
     return write(descriptor, line, length) == (ssize_t)length;
 }
 
-/* `text` as the inside of a JSON string; bytes that are not UTF-8 all become '?'. Own code: nothing
- * may be allocated here, a message may be about memory. */
+/* Escapes `text` for a JSON string; bytes that are not UTF-8 all become '?'. Own code: nothing may
+ * be allocated here, since a message may be about memory. */
 static size_t escape(char *out, const char *text)
 {
     bool utf8 = text_is_utf8(text, strlen(text));
@@ -90,7 +90,7 @@ static size_t escape(char *out, const char *text)
     return length;
 }
 
-/* A message that was cut may end within a character. */
+/* A truncated message may end within a character. */
 static void drop_half_character(char *text)
 {
     size_t length = strlen(text);
@@ -112,7 +112,8 @@ static bool is_plain(const char *text)
     return byte > text && !*byte;
 }
 
-/* Returns how many bytes, at most FIELD_BYTES. A text line quotes only what could be misread. */
+/* Returns the number of bytes, at most FIELD_BYTES. A text line quotes only what could be
+ * misread. */
 static size_t add_field(char *out, const struct log_field *field, bool json)
 {
     char value[LOG_VALUE_BYTES];

@@ -12,7 +12,7 @@
 
 #define PATH_BYTES 1024
 
-/* The numbers at the beginning of a small file, how many there are; "max" and "-1" end them. */
+/* The numbers at the start of a small file, and how many there are; "max" and "-1" end them. */
 static int read_numbers(const char *folder, const char *name, uint64_t ret_numbers[2])
 {
     char path[3 * PATH_BYTES], line[100] = "";
@@ -31,7 +31,7 @@ static int read_numbers(const char *folder, const char *name, uint64_t ret_numbe
     return count;
 }
 
-/* The number that stands behind `key` in a file of lines "key number"; false: it has none. */
+/* The number after `key` in a file of lines "key number"; false: none. */
 static bool read_key(const char *folder, const char *name, const char *key, uint64_t *ret_number)
 {
     char path[3 * PATH_BYTES], line[PATH_BYTES];
@@ -55,7 +55,7 @@ static void lower(uint64_t *known, uint64_t bytes)
         *known = bytes;
 }
 
-/* A group's limit, and what it leaves: files that nobody uses now are given back at need. */
+/* A group's limit, and what it leaves: unused file pages are reclaimed if needed. */
 static void lower_memory(struct machine *machine, const char *folder, const char *limit,
                          const char *used, const char *given_back)
 {
@@ -77,7 +77,7 @@ static void lower_processors(struct machine *machine, uint64_t quota, uint64_t p
     machine->processors = (unsigned)((quota + period - 1) / period);
 }
 
-/* Is `name` one of a list "cpu,cpuacct"? */
+/* Is `name` in a list like "cpu,cpuacct"? */
 static bool is_listed(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -89,8 +89,8 @@ static bool is_listed(const char *list, const char *name)
     return true;
 }
 
-/* The limits of one control group of version 1 by these controllers, or of version 2, which has
- * none by name. */
+/* The limits of a version 1 control group for these controllers, or of version 2, which names
+ * none. */
 static void heed_group(struct machine *machine, const char *folder, const char *controllers)
 {
     uint64_t quota[2], period[2];
@@ -108,8 +108,8 @@ static void heed_group(struct machine *machine, const char *folder, const char *
 }
 
 /* A line of /proc/self/cgroup: "0::/path" of version 2, "4:memory:/path", "1:cpu,cpuacct:/path".
- * The group at that path and all above it up to the mount itself: in a container it may be that
- * only that one is to be seen. */
+ * Considers the group at that path and all above it up to the mount itself, which in a container
+ * may be the only visible one. */
 static void heed_line(struct machine *machine, const char *root, char *line)
 {
     char mount[PATH_BYTES], folder[2 * PATH_BYTES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Passes: collect the text of every option from the command line, fill the gaps from the
- * environment and then from the config file, and only then convert, so that a value that loses is
- * never judged. A wrong option is reported before a missing one.
+ * environment and then from the config file, and only then convert, so that an overridden value is
+ * never checked. A wrong option is reported before a missing one.
  */
 #include "common/options.h"
 
@@ -57,10 +57,10 @@ static const struct option builtin[] = {
 #define BUILTIN_COUNT (sizeof(builtin) / sizeof(builtin[0]))
 #define BUILTIN_FROM_ELSEWHERE 3 /* only the first three may come from environment and config */
 
-/* Where values come from, the strongest first. */
+/* Sources of values, the strongest first. */
 enum place { PLACE_NONE, PLACE_ARGUMENTS, PLACE_ENVIRONMENT, PLACE_CONFIG };
 
-/* What one call of options_parse() works on. */
+/* State of one options_parse() call. */
 struct parse {
     const struct program *program;
     const struct command *command;
@@ -94,7 +94,7 @@ static size_t find_option(const struct parse *parse, const char *name, size_t le
     return i;
 }
 
-/* Does a stronger place say it already, in this way or another? */
+/* Does a stronger source give it already, itself or through an alternative? */
 static bool is_settled(const struct parse *parse, size_t i, enum place place)
 {
     const char *instead = parse->options[i]->instead;
@@ -111,7 +111,7 @@ static bool is_free(const struct parse *parse, size_t i)
     return i < parse->count - BUILTIN_COUNT + BUILTIN_FROM_ELSEWHERE;
 }
 
-/* May it stand in a config file? */
+/* May a config file contain it? */
 static bool is_key(const struct parse *parse, size_t i)
 {
     return is_free(parse, i) && parse->options[i] != &builtin[0];
@@ -136,7 +136,7 @@ static const char *nearest_option(const struct parse *parse, const char *name, b
     return nearest ? out : NULL;
 }
 
-/* NULL: there is none. */
+/* NULL: none. */
 static const char *find_hint(const struct command *command, const char *name)
 {
     const struct option_hint *hint = command->hints;
@@ -145,8 +145,8 @@ static const char *find_hint(const struct command *command, const char *name)
     return hint ? hint->advice : NULL;
 }
 
-/* `what` is "unknown option" or what a config file does; `dashes` go before the nearest name, none
- * before a key of such a file. */
+/* `what` is "unknown option" or what a config file does; `dashes` precede the nearest name, except
+ * for a config file's key. */
 static enum error refuse_unknown(const struct parse *parse, const char *what, const char *dashes,
                                  const char *name)
 {
@@ -163,7 +163,7 @@ static enum error refuse_unknown(const struct parse *parse, const char *what, co
                      parse->command->name);
 }
 
-/* `before`: the values that came so far, or NULL. */
+/* `before`: the values so far, or NULL. */
 static enum error set_text(struct parse *parse, size_t i, const char *before, const char *text)
 {
     size_t bytes = before ? strlen(before) + strlen(text) + 2 : 0;
@@ -248,8 +248,8 @@ static enum error check_words(const struct parse *parse)
                      parse->word_count, parse->program->name, parse->command->name);
 }
 
-/* A variable that is nearly one of ours is one that was meant, and so is one of a name that has a
- * hint; others may be of other programs. */
+/* A variable whose name is nearly one of ours, or has a hint, was probably meant for us; others may
+ * be for other programs. */
 static void warn_of_variable(const struct parse *parse, const char *variable)
 {
     char name[NAME_BYTES], near[NAME_BYTES], meant[NAME_BYTES];
@@ -299,7 +299,7 @@ static enum error take_environment(struct parse *parse)
     return error;
 }
 
-/* Keys with dashes and with underscores are the same option; json_parse() refuses equal ones. */
+/* Keys with dashes and with underscores mean the same option; json_parse() refuses equal ones. */
 static enum error check_once(const struct option *option, const cJSON *first, const cJSON *item,
                              const char *path)
 {
@@ -415,7 +415,7 @@ static enum error parse_init(struct parse *parse, const struct option *options, 
     return OK;
 }
 
-/* --help and --version work beside anything that is at least an option. */
+/* --help and --version work together with anything that is at least an option. */
 static bool is_answered(const struct parse *parse, const struct option *options, size_t count)
 {
     if (parse->texts[parse->count - 2])

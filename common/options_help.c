@@ -63,7 +63,7 @@ void options_describe_bounds(const struct option *option, char *out, size_t byte
     snprintf(out, bytes, "from %s to %s", low, high);
 }
 
-/* Prints words from `column` on, broken before LINE_COLUMNS; a '\n' in the text breaks too. */
+/* Prints words from `column` on, wrapped before LINE_COLUMNS; a '\n' in the text also breaks. */
 static void print_wrapped(FILE *out, const char *text, int indent, int column)
 {
     while (*text) {
@@ -85,7 +85,7 @@ static void print_wrapped(FILE *out, const char *text, int indent, int column)
     fputc('\n', out);
 }
 
-/* A default outside the bounds stands for "not given"; the help text says what happens then. */
+/* A default outside the bounds means "not given"; the help text says what happens then. */
 static bool is_within(const struct option *option, long double value)
 {
     bool bounded = option->minimum != 0 || option->maximum != 0;
@@ -126,7 +126,7 @@ static void describe_default(const struct option *option, char *out, size_t byte
     }
 }
 
-/* As options_describe_bounds(), less what nobody needs to be told: that a count has 63 bits. */
+/* Like options_describe_bounds(), without the obvious: that a count has 63 bits. */
 static void describe_limits(const struct option *option, char *out, size_t bytes)
 {
     options_describe_bounds(option, out, bytes);

@@ -19,7 +19,7 @@ static enum error keep_copy(const char *text, const char **ret_text)
     return OK;
 }
 
-/* `text` without the lines that hold nothing. */
+/* `text` without blank lines. */
 static enum error keep_lines(const char *text, const char **ret_text)
 {
     char *lines = options_keep(strlen(text) + 1);
@@ -61,7 +61,7 @@ static enum error keep_object(const cJSON *item, const char **ret_text)
     return error;
 }
 
-/* One text a line. */
+/* One text per line. */
 static enum error keep_array(const cJSON *array, const char *path, const char **ret_text)
 {
     size_t bytes = 1;

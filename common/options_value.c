@@ -59,7 +59,7 @@ static enum error set_flag(const struct option *option, const char *text, const 
                      source, text_quote(shown, sizeof(shown), text, strlen(text)));
 }
 
-/* The choice that `text` is another word for, or `text`. */
+/* The choice that `text` is a synonym for, or `text`. */
 static const char *resolve_alias(const struct option *option, const char *text)
 {
     const char *equals = option->alias ? strchr(option->alias, '=') : NULL;
@@ -94,7 +94,7 @@ static enum error set_choice(const struct option *option, const char *text, cons
                      text_quote(shown, sizeof(shown), text, length), allowed);
 }
 
-/* Files appear whole under their names, so none can go to standard output. */
+/* Files are published whole under their names, so none can go to standard output. */
 static enum error set_text(const struct option *option, const char *text, const char *source)
 {
     if (option->is_output && strcmp(text, "-") == 0)

@@ -16,8 +16,8 @@
 #include "common/stop.h"
 
 #define BLOCK_BYTES ((size_t)256 << 10)
-/* A pipe that poll() calls writable takes a page without blocking, so that a signal is always
- * seen. */
+/* A pipe that poll() reports writable takes a page without blocking, so a signal is always
+ * noticed. */
 #define PIPE_BYTES 4096
 #define POLL_LIMIT_MS 1000
 #define STANDARD_NAME "standard output"
@@ -63,7 +63,7 @@ enum error output_open(int descriptor, const char *name, struct output **ret_out
     return output_new(descriptor, name, false, ret_output);
 }
 
-/* program.c puts /dev/null, opened for reading, into the place of a closed one. */
+/* program.c replaces a closed descriptor with /dev/null, opened for reading. */
 enum error output_open_standard(struct output **ret_output)
 {
     if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
@@ -214,10 +214,11 @@ enum error output_add(struct output *output, const void *bytes, size_t length)
 
 /* ---- stdio -------------------------------------------------------------- */
 
-/* What stdio writes to until the process ends: LeakSanitizer finds it here, not in the cookie. */
+/* What stdio writes to until the process ends: lets LeakSanitizer find it, which cannot in the
+ * cookie. */
 static struct output *volatile standard;
 
-/* From whatever thread: the output itself is not changed. */
+/* From any thread: the output itself is not changed. */
 static ssize_t write_stdio(void *cookie, const char *bytes, size_t length)
 {
     struct output of_this_call = *(const struct output *)cookie;

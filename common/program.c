@@ -89,8 +89,8 @@ static int run_command(const struct program *program, const struct command *comm
     return error_exit_status(error);
 }
 
-/* A closed descriptor 0, 1 or 2 would be given to the next file that is opened, and the log be
- * written into that. Writing to standard output fails as before: nobody would read the result. */
+/* A closed descriptor 0, 1 or 2 would be reused for the next file opened, and the log written into
+ * that. Writing to standard output still fails: nobody would read the result. */
 static enum error fill_descriptors(void)
 {
     for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; descriptor++) {

@@ -26,7 +26,7 @@ bool remote_disk_holds(const char *path)
     return false;
 }
 
-/* O_DIRECT goes past the cache; some file systems do not know it. */
+/* O_DIRECT bypasses the page cache; some file systems do not support it. */
 int remote_disk_open(const char *path, int flags, bool is_remote)
 {
     flags |= O_RDONLY | O_CLOEXEC;
@@ -36,7 +36,7 @@ int remote_disk_open(const char *path, int flags, bool is_remote)
     return descriptor;
 }
 
-/* O_DIRECT wants memory and lengths to be multiples of a block. */
+/* O_DIRECT requires memory and lengths to be multiples of a block. */
 ssize_t remote_disk_read(int descriptor, void *out, size_t bytes)
 {
     _Alignas(REMOTE_DISK_BYTES) char block[REMOTE_DISK_BYTES];

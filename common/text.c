@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reals are decimal.h's; what that leaves undecided goes to strtod_l() in the C locale. */
+/* Reals are parsed by decimal.h; what it cannot decide goes to strtod_l() in the C locale. */
 #include "common/text.h"
 
 #include <locale.h>
@@ -188,7 +188,7 @@ char *text_write_integer(char *out, int64_t value)
     return out + length;
 }
 
-/* Bytes of the UTF-8 character at text[0], or 0 when there is none that is valid (RFC 3629). */
+/* Length of the UTF-8 character at text[0], or 0 if it is not valid (RFC 3629). */
 static size_t utf8_length(const unsigned char *text, size_t left)
 {
     unsigned char lead = text[0];
@@ -258,12 +258,12 @@ const char *text_quote(char *out, size_t bytes, const char *text, size_t length)
 #define NEAREST_WORD_LIMIT 64
 #define NEAREST_EDITS_LIMIT 3
 
-/* Half edits: letters that changed places are the likeliest slip, "lable" is rather "label" than
+/* In half edits: swapped letters are the likeliest slip, so "lable" is rather "label" than
  * "table". */
 #define EDIT_COST 2
 #define SWAP_COST 1
 
-/* From a[..i] to b[..j], where every shorter pair is known. */
+/* From a[..i] to b[..j], given all shorter pairs. */
 static size_t least_cost(const char *a, const char *b, size_t i, size_t j,
                          size_t rows[3][NEAREST_WORD_LIMIT + 1])
 {
@@ -279,7 +279,7 @@ static size_t least_cost(const char *a, const char *b, size_t i, size_t j,
     return best;
 }
 
-/* Levenshtein's distance with swaps of neighbours (optimal string alignment), in three rows. */
+/* Levenshtein distance with swaps of neighbours (optimal string alignment), in three rows. */
 static size_t edit_cost(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     size_t rows[3][NEAREST_WORD_LIMIT + 1];

@@ -68,7 +68,7 @@ static inline bool is_text(const void *key, uint32_t number)
            memcmp(text->data, wanted->text.data, text->length) == 0;
 }
 
-/* Room for one more, so that only the copy can fail after it. */
+/* Makes room for one more, so that only the copy can fail after it. */
 static enum error reserve(struct text_set *set)
 {
     if (set->count >= TEXT_SET_LIMIT)

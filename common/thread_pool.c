@@ -22,7 +22,7 @@ struct thread_pool {
     _Atomic bool stop;
 };
 
-/* NULL: the pool ends and nothing waits. */
+/* NULL: the pool is stopping and nothing is queued. */
 static struct pool_job *next_job(struct thread_pool *pool)
 {
     pthread_mutex_lock(&pool->mutex);

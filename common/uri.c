@@ -53,7 +53,7 @@ static enum error decode(const char *text, size_t length, char **ret_decoded)
     return OK;
 }
 
-/* Takes key and value over, also when it fails. */
+/* Takes key and value over, also on failure. */
 static enum error add_owned(struct uri_query *query, char *key, char *value)
 {
     char shown[TEXT_QUOTE_BYTES];

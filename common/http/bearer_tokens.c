@@ -334,7 +334,7 @@ size_t bearer_tokens_count(const struct bearer_tokens *tokens)
 
 /* ---- asking ------------------------------------------------------------- */
 
-/* What stands behind "Bearer ", without space around it; NULL: it is another scheme. */
+/* The text after "Bearer ", trimmed; NULL: another scheme. */
 static const char *bearer_of(const char *authorization, size_t *ret_length)
 {
     if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0)

@@ -29,7 +29,7 @@ static enum error refuse(const char *option, const char *path, int code)
     return error_set(ERROR_INPUT, "--%s %s: %s", option, path, gnutls_strerror(code));
 }
 
-/* No client would accept an expired one, so that serving it helps nobody. */
+/* Clients refuse an expired certificate, so serving it helps nobody. */
 static enum error check_dates(gnutls_x509_crt_t own, const char *path)
 {
     char date[32];

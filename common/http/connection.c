@@ -42,7 +42,8 @@ static uint64_t received_bytes(const struct connection *connection)
     return ask_kernel(connection, &info) ? info.tcpi_bytes_received : 0;
 }
 
-/* MHD may have answered by itself: then nothing came after the last bytes sent. */
+/* libmicrohttpd may have answered by itself: then nothing was received after the last bytes
+ * sent. */
 static bool was_answered(const struct connection *connection)
 {
     struct tcp_info info;
@@ -50,7 +51,7 @@ static bool was_answered(const struct connection *connection)
            info.tcpi_last_data_sent <= info.tcpi_last_data_recv;
 }
 
-/* Bytes came, but never a request line. */
+/* Bytes were received, but never a request line. */
 static void say_bad_request(const struct connections *set, const struct connection *connection)
 {
     static const char response[] =
@@ -177,8 +178,8 @@ static bool is_stuck(const struct connections *set, struct connection *connectio
     return now_ns - connection->moved_ns > set->patience_ns;
 }
 
-/* Has the client closed its side while the server waits for more of a request? MHD may not notice
- * when the end came with the last bytes. */
+/* Has the client closed its side while the server waits for more of a request? libmicrohttpd may
+ * not notice if the end came with the last bytes. */
 static bool is_abandoned(const struct connection *connection)
 {
     struct tcp_info info;

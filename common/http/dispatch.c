@@ -67,7 +67,7 @@ static enum MHD_Result refuse_header(struct request *request)
                             "the request's header is longer than 8192 bytes");
 }
 
-/* Notes the token; false: it is unknown, or needed and not there. */
+/* Notes the token; false: it is unknown, or required and missing. */
 static bool is_let_in(struct request *request)
 {
     const struct guard *guard = request->thread->server->guard;
@@ -118,7 +118,7 @@ static bool reads(const struct request *request)
     return (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
 }
 
-/* May whoever asks use this method of the path? NULL: yes. */
+/* May the client use this method of the path? NULL: yes. */
 static request_refusal refusal_of_method(const struct request *request, const struct route *route)
 {
     if (!route_handler_of(route, request->method))
@@ -132,7 +132,7 @@ static request_refusal refusal_of_method(const struct request *request, const st
     return request_may(request, route->changes, request->name) ? NULL : refuse_change;
 }
 
-/* What line and header alone decide. Notes the token. NULL: nothing. */
+/* The refusal that line and header alone decide; NULL: none. Notes the token. */
 static request_refusal refusal_of(struct request *request)
 {
     const struct route *route = request->route;

@@ -14,8 +14,8 @@
 #define LOOKS_BEFORE_SLEEP 10 /* each about 1 us; 5 and 20 did no worse */
 #define IDLE_RUNS_MOST 10     /* that did nothing, one after the other, before a sleep */
 
-/* Who wants to wake the thread says RUNG, and rings the bell if it slept. Before it sleeps the
- * thread goes from AWAKE to ASLEEP, which fails when somebody was faster. */
+/* To wake the thread, set RUNG, and ring the bell if it slept. Before it sleeps the thread goes
+ * from AWAKE to ASLEEP, which fails if another thread was faster. */
 enum { AWAKE, ASLEEP, RUNG };
 
 struct arrival {
@@ -39,7 +39,7 @@ static void free_arrivals(struct event_loop *loop)
     }
 }
 
-/* Those that came together are taken in any order. */
+/* Simultaneous arrivals are taken in any order. */
 static void take_arrivals(struct event_loop *loop)
 {
     struct arrival *arrival = atomic_exchange(&loop->arrivals, NULL);
@@ -80,7 +80,7 @@ void event_loop_wake(struct event_loop *loop)
         (void)eventfd_write(loop->bell, 1);
 }
 
-/* How long the daemon can wait: 0 when it has more to do, -1 for ever. */
+/* How long the daemon can wait: 0 if it has more to do, -1: forever. */
 static int patience_ms(struct event_loop *loop)
 {
     MHD_UNSIGNED_LONG_LONG timeout;
@@ -89,7 +89,7 @@ static int patience_ms(struct event_loop *loop)
     return timeout < INT_MAX ? (int)timeout : INT_MAX;
 }
 
-/* The daemon's set stays ready until MHD_run() has emptied it: its edges are not lost here. */
+/* The daemon's set stays ready until MHD_run() has emptied it: no edge is lost here. */
 static void sleep_until_ready(struct event_loop *loop, int timeout_ms)
 {
     struct epoll_event events[2];
@@ -105,17 +105,16 @@ static void sleep_until_ready(struct event_loop *loop, int timeout_ms)
     }
 }
 
-/* How often to look before sleeping, after these requests. Loaded: several requests at once, or one
- * found by polling while under load. A single request is worth a single look: when
- * its client had the same processor, the next one is there already, and a look costs less than to
- * sleep. */
+/* How often to poll before sleeping, after these requests. Loaded: several requests at once, or one
+ * found by polling while under load. After a single request, poll once: if its client shared the
+ * processor, the next request is already there, and polling costs less than sleeping. */
 static int looks_after(uint64_t requests, bool *loaded)
 {
     *loaded = *loaded || requests > 1;
     return *loaded ? LOOKS_BEFORE_SLEEP : 1;
 }
 
-/* What runs of the daemon do shows in these. */
+/* Reflects what the daemon's runs do. */
 static uint64_t moves(const struct event_loop *loop)
 {
     return loop->requests + loop->pieces;

@@ -11,11 +11,11 @@
 #include "common/http/server_state.h"
 #include "common/text.h"
 
-/* A body up to this long is read to its end, so that its sender reads the response. */
+/* A body up to this length is read to its end, so that its sender reads the response. */
 #define BODY_SWALLOW_BYTES (16 << 20)
 #define TARGET_TOO_LONG "the request target is longer than 6000 bytes"
 #define BODY_TOO_LARGE "the body is longer than 1048576 bytes"
-/* What libmicrohttpd can surely take apart in SERVER_CONNECTION_BYTES. */
+/* What libmicrohttpd can certainly parse in SERVER_CONNECTION_BYTES. */
 #define TARGET_LIBRARY_BYTES 7500
 #define PARAMETERS_MOST 64
 #define FIELD_LIBRARY_BYTES 64     /* what it keeps for a header field, parameter or cookie */
@@ -39,7 +39,7 @@ static enum method method_of(const char *name)
     return METHOD_OTHER;
 }
 
-/* What the header says of the host and of the body. */
+/* What the header says of host and body. */
 struct framing {
     int hosts; /* how many Host there are */
     bool odd_host;
@@ -56,7 +56,7 @@ struct framing {
     const char *wrong; /* with the lines themselves; NULL: nothing */
 };
 
-/* Is it of the characters that a host and a port may be written in (RFC 3986, section 3.2.2)? */
+/* Only characters of a host and a port (RFC 3986, section 3.2.2)? */
 static bool is_host(const char *value)
 {
     static const bool allowed[256] = {
@@ -78,9 +78,9 @@ static bool is_length(const char *value)
     return *value && value[strspn(value, "0123456789")] == '\0';
 }
 
-/* MHD puts a NUL over each byte that ends a line, takes an LF alone for such an end, and a NUL for
- * the end of a value: what a proxy takes for one line must not be two here, nor lose its end. Lines
- * that do not lie in one piece of memory are not compared. */
+/* libmicrohttpd overwrites each line end with a NUL, accepts an LF alone as a line end, and a NUL
+ * as a value's end: what a proxy takes for one line must not be two here, nor be truncated. Lines
+ * that are not in one piece of memory are not compared. */
 static void check_line_end(struct framing *framing, const char *next)
 {
     uintptr_t bytes = (uintptr_t)next - (uintptr_t)framing->end;
@@ -88,13 +88,13 @@ static void check_line_end(struct framing *framing, const char *next)
         framing->wrong = "a line of the header has a NUL, or does not end with CR LF";
 }
 
-/* "same-site" is another port or name: a page that may not read the answer. "none" is a person. */
+/* "same-site" is another port or name: its page may not read the response. "none" is a person. */
 static bool is_other_site(const char *fetch_site)
 {
     return strcasecmp(fetch_site, "cross-site") == 0 || strcasecmp(fetch_site, "same-site") == 0;
 }
 
-/* Every header line comes by here: the first letter spares most comparisons. */
+/* Called for every header line: the first letter avoids most comparisons. */
 static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const char *name,
                                    const char *value)
 {
@@ -147,7 +147,7 @@ static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* RFC 9112, section 3.2: one Host, which HTTP/1.0 may leave out. NULL: it is right. */
+/* RFC 9112, section 3.2: one Host, which HTTP/1.0 may omit. NULL: correct. */
 static const char *what_is_wrong_with_host(const struct framing *framing, const char *version)
 {
     if (framing->hosts == 1 && !framing->odd_host)
@@ -159,8 +159,8 @@ static const char *what_is_wrong_with_host(const struct framing *framing, const 
     return strcmp(version, MHD_HTTP_VERSION_1_0) == 0 ? NULL : "the header has no Host";
 }
 
-/* Does a page of another site ask? A browser says so, whoever wrote the page. "null" is the origin
- * of a page that has none. */
+/* Is the request from another site's page? Browsers say so, whoever wrote the page. "null" is the
+ * origin of a page without one. */
 static bool is_cross_site(const struct framing *framing)
 {
     if (framing->cross_site || !framing->origin)
@@ -169,9 +169,9 @@ static bool is_cross_site(const struct framing *framing)
     return !host || !framing->host || strcasecmp(host + 3, framing->host) != 0;
 }
 
-/* Can somebody else own this name? Then its pages reach this server as one of their own site, once
- * it resolves to an address of this machine (DNS rebinding). Addresses, names of one word and those
- * under reserved names (RFC 6761, RFC 6762, ICANN's "internal") are nobody else's. */
+/* Can this name belong to someone else? Then their pages reach this server as same-site, once it
+ * resolves to an address of this machine (DNS rebinding). Addresses, single-word names and names
+ * under reserved domains (RFC 6761, RFC 6762, ICANN's "internal") cannot. */
 static bool is_public_name(const char *host)
 {
     static const char *const reserved[] = {"localhost", "local", "internal", "test"};
@@ -187,14 +187,14 @@ static bool is_public_name(const char *host)
     return true;
 }
 
-/* Whoever reaches the server may do everything: it is for this machine alone. */
+/* Anyone who reaches the server may do everything: it is meant for this machine alone. */
 static bool is_for_all(const struct request *request)
 {
     return guard_anonymous(request->thread->server->guard) == SCOPE_ALL;
 }
 
-/* Between two words of the request line stands nothing but spaces. Words that are not from one line
- * in memory are not compared. */
+/* Only spaces are between two words of the request line. Words that are not from one line in memory
+ * are not compared. */
 static bool is_gap(const char *end, const char *next)
 {
     uintptr_t bytes = (uintptr_t)next - (uintptr_t)end;
@@ -203,8 +203,8 @@ static bool is_gap(const char *end, const char *next)
     return bytes > 0 && strspn(end + 1, " ") >= bytes - 1;
 }
 
-/* MHD takes a NUL for the end of the word that it stands in: the rest of the word must not be lost,
- * or something else is answered than was asked for. */
+/* libmicrohttpd ends a word at a NUL: the rest of the word must not be lost, or the response would
+ * be to a different request. */
 static const char *what_is_wrong_with_line(const struct request *request, const char *method,
                                            const char *version)
 {
@@ -222,8 +222,9 @@ static enum MHD_Result refuse_body(struct request *request)
     return response_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
 }
 
-/* MHD 0.9.75 never answers a request whose parameters take more than its connection has left: it
- * keeps 64 bytes for each of them, and the read line in the same SERVER_CONNECTION_BYTES. */
+/* libmicrohttpd 0.9.75 never answers a request whose parameters need more memory than its
+ * connection has left: it uses 64 bytes for each, and the line in the same
+ * SERVER_CONNECTION_BYTES. */
 static bool fits_library(const struct request *request)
 {
     const char *target = request->line.target;
@@ -235,8 +236,8 @@ static bool fits_library(const struct request *request)
     return parameters <= PARAMETERS_MOST;
 }
 
-/* Nor has MHD 0.9.75 room then for the header of the response: it would close the connection after
- * a batch was drawn. Cookies are copied before they are taken apart. */
+/* Then libmicrohttpd 0.9.75 has no room for the response's header either: it would close the
+ * connection after a batch was drawn. It copies cookies before it parses them. */
 static bool leaves_room_for_response(const struct request *request, size_t header_bytes)
 {
     const int kinds = MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND;
@@ -320,14 +321,14 @@ static enum MHD_Result refuse_for_memory(struct request *request)
                             "ask again");
 }
 
-/* Bytes kept of the body go at once, the rest as they come. */
+/* Drops the bytes of the body kept so far at once, the rest as they come. */
 static void refuse(struct request *request, request_refusal refusal)
 {
     request_release_body(request);
     request->refusal = refusal;
 }
 
-/* Counts the memory that the body's buffer is going to have, before it has it: it doubles. */
+/* Counts the memory that the body's buffer will need before it grows: it doubles. */
 static bool count(struct request *request, size_t bytes)
 {
     size_t needed = request->body.length + bytes + 1;

@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-/* What a reload replaced. */
+/* Replaced by a reload. */
 struct retired {
     struct retired *next;
     int64_t since_ns;
@@ -24,7 +24,7 @@ struct guard {
     struct retired *retired;
 };
 
-/* GnuTLS gives its callback no context. */
+/* GnuTLS passes no context to its callback. */
 static _Atomic(struct guard *) of_tls;
 
 static void free_retired(struct guard *guard, int64_t until_ns)

@@ -19,7 +19,7 @@
 #include "common/log.h"
 #include "common/thread.h"
 
-/* How long it waits for room, or for descriptors and memory that the system is short of. */
+/* How long to wait for room, or for descriptors and memory if the system is short of them. */
 #define NAP_MS 10
 
 /* ---- the socket --------------------------------------------------------- */
@@ -67,7 +67,7 @@ struct listener {
     _Atomic bool ending;
 };
 
-/* Until the socket has something (or, without `accepts`, a moment), or the thread is to end. */
+/* Waits until the socket has something (without `accepts`, a moment), or the thread should end. */
 static void wait_for_more(const struct listener *listener, bool accepts)
 {
     struct pollfd watched[2] = {{.fd = listener->bell, .events = POLLIN},

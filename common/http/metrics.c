@@ -9,7 +9,7 @@
 
 #define METRICS_NAME_BYTES 128
 
-/* The last one stands for every status that is not named. */
+/* The last one stands for every other status. */
 static const int statuses[METRICS_STATUSES] = {200, 201, 204, 400, 401, 403, 404, 405, 409, 413,
                                                414, 415, 429, 431, 500, 503, 505, 507, 304, 0};
 
@@ -18,7 +18,7 @@ static const int64_t bounds_ns[METRICS_BUCKETS - 1] = {
     2000000,   5000000,    10000000,   20000000,   50000000,   100000000, 200000000,
     500000000, 1000000000, 2000000000, 5000000000, 10000000000};
 
-/* One writer: a load and a store are enough, and cheaper than an atomic addition. */
+/* One writer: a load and a store suffice, and are cheaper than an atomic addition. */
 static void add(metrics_counter *counter, uint64_t value)
 {
     uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
@@ -134,7 +134,7 @@ static void read_source(const struct metrics_source *source, struct metrics *ret
     }
 }
 
-/* What one family says of one source, whose counters were summed up. */
+/* One family's values for a source whose counters were summed up. */
 struct reading {
     struct metrics sum;
     const char *name; /* of the family */
@@ -191,7 +191,7 @@ static void add_histograms(struct buffer *buffer, const struct reading *reading)
     }
 }
 
-/* A number of each source; of the one without a label only where it counted something. */
+/* A number per source; for the one without a label only if it counted something. */
 static void add_total(struct buffer *buffer, const struct reading *reading, uint64_t value)
 {
     if (reading->source)

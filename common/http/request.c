@@ -30,8 +30,9 @@ static bool has_control(const char *text)
     return *text != '\0';
 }
 
-/* In place; a broken escape or a NUL stays as it is, and so names no path that exists. False: a
- * slash is escaped. It separates no names for a proxy that decides who may ask for which path. */
+/* In place; a broken escape or a NUL stays as it is, so no existing path matches. False: it
+ * contains an escaped slash, which does not separate names for a proxy that decides who may request
+ * which path. */
 static bool decode(char *path)
 {
     bool whole = true;
@@ -226,7 +227,7 @@ void request_gate(struct request *request)
     atomic_store(&request->gate, 0);
 }
 
-/* The second of the two to come here resumes the connection. */
+/* The second caller of the two resumes the connection. */
 void request_pass(struct request *request)
 {
     if (atomic_fetch_add(&request->gate, 1) == 1)

@@ -11,7 +11,7 @@
 #include "common/http/server_state.h"
 
 #define PROBLEM_LIMIT_BYTES (16 << 10)
-/* The fewest that Retry-After can say: what a request waits for may end at any moment. */
+/* The minimum of Retry-After: what a request waits for may end at any moment. */
 #define RETRY_SECONDS "1"
 
 static bool add(struct MHD_Response *response, const char *name, const char *value)
@@ -82,7 +82,7 @@ enum MHD_Result response_output(struct request *request, const char *content_typ
     return queue(request, MHD_HTTP_OK, response, request->output_bytes);
 }
 
-/* A large body that is counted until it was sent. */
+/* A large body, counted until it was sent. */
 struct counted_body {
     struct memory_budget *memory;
     size_t bytes;
@@ -97,7 +97,7 @@ static void free_counted(void *context)
     free(body);
 }
 
-/* Takes the buffer's memory, but on failure: *ret_response is NULL when there is no memory. */
+/* Takes the buffer's memory, except on failure: *ret_response is NULL if there is no memory. */
 static enum error respond_with(struct request *request, struct buffer *buffer,
                                struct MHD_Response **ret_response)
 {
@@ -232,7 +232,7 @@ enum MHD_Result response_last(struct request *request, int status, const char *d
     return response_problem(request, status, detail);
 }
 
-/* Over TLS through the session, else on the socket: nothing else is being sent on it. */
+/* Through the TLS session if there is one, else on the socket: nothing else is being sent on it. */
 static void send_bytes(struct MHD_Connection *connection, const struct buffer *bytes)
 {
     const union MHD_ConnectionInfo *tls =

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Does `path` look like `pattern`? *ret_begin and *ret_end: where the name begins and ends. */
+/* Does `path` match `pattern`? *ret_begin and *ret_end: where the name begins and ends. */
 static bool matches(const char *pattern, const char *path, size_t *ret_begin, size_t *ret_end)
 {
     const char *star = strchr(pattern, '*');

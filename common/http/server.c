@@ -75,7 +75,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     return request;
 }
 
-/* MHD answered by itself. */
+/* libmicrohttpd answered by itself. */
 static void count_library_error(struct request *request)
 {
     const union MHD_ConnectionInfo *info =
@@ -140,7 +140,7 @@ static unsigned int thread_count(void)
     return machine.processors > THREADS_LIMIT ? THREADS_LIMIT : machine.processors;
 }
 
-/* The connections asked for, or as many as the limit of descriptors allows. */
+/* The requested number of connections, or as many as the descriptor limit allows. */
 static int64_t connection_limit(int64_t wanted)
 {
     uint64_t files = machine_raise_files();
@@ -156,7 +156,7 @@ static int64_t connection_limit(int64_t wanted)
     return (int64_t)room;
 }
 
-/* Any thread may have all connections: how many there are is the listener's business. */
+/* Any thread may get all connections: the listener limits their number. */
 static struct MHD_Daemon *start_daemon(struct http_thread *thread, int64_t connections)
 {
     bool tls = guard_uses_tls(thread->server->guard);

@@ -18,7 +18,7 @@
 
 #define PATIENCE_SECONDS 5
 
-/* 0: there is no watchdog. */
+/* 0: no socket to notify. */
 static socklen_t address_of(struct sockaddr_un *address)
 {
     const char *name = getenv("NOTIFY_SOCKET");
