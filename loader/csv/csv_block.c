@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a CSV file is cut into: blocks of whole records. */
+/* Cuts a CSV file into blocks of whole records. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "loader/csv/csv_block.h"
 #include "loader/csv/csv_row.h"
 
-/* Read behind each stretch: most often its last record ends there. */
+/* Read after each stretch: usually its last record ends there. */
 #define LAST_RECORD_BYTES ((size_t)4 << 10)
 
 static const struct {
@@ -99,7 +99,7 @@ static enum error reserve(struct csv_block *block, size_t bytes)
     return OK;
 }
 
-/* Up to `bytes` more behind what is held. The text's last line gets an LF if it lacks one. */
+/* Appends up to `bytes` more. The text's last line gets an LF if it lacks one. */
 static enum error read_on(struct csv_block *block, struct text_file *file, size_t bytes)
 {
     uint64_t at = block->stretch + block->held_bytes;
@@ -140,7 +140,7 @@ static enum error refuse_long(const struct text_file *file, int64_t line)
                      file->source->path, (long long)line, CSV_RECORD_LIMIT_BYTES >> 20);
 }
 
-/* The record at `at` does not end in the bytes held: reads as much again. */
+/* The record at `at` does not end in the bytes held: doubles them. */
 static enum error reach_on(struct csv_block *block, struct text_file *file, size_t at, int64_t line)
 {
     size_t held = block->held_bytes - at;
@@ -151,8 +151,8 @@ static enum error reach_on(struct csv_block *block, struct text_file *file, size
     return read_on(block, file, more < most ? more : most);
 }
 
-/* Behind the last record that begins in the stretch. A quote that is not closed leaves a rest at
- * the file's end: one (bad) record. */
+/* The end of the last record that begins in the stretch. An unclosed quote leaves a rest at the end
+ * of the file: one (bad) record. */
 static enum error find_end(struct csv_block *block, struct text_file *file, size_t begin,
                            int64_t first_line, size_t *ret_end)
 {

@@ -6,7 +6,7 @@
 
 #define MANY 4 /* fields: a vector costs as much for one as for thirty */
 
-/* One field with its delimiter; returns what follows, or NULL. */
+/* Parses one field with its delimiter; returns what follows, or NULL. */
 static const char *decode_field(const char *at, char delimiter, uint8_t *out)
 {
     unsigned value = (uint8_t)at[0] - (unsigned)'0';

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 64 bytes of text at a time. Chunks follow each other without regard to where fields end, so that
- * none depends on the one before: a field's value is made where its delimiter
- * stands, of the three bytes in front of it, which may lie in the chunk before.
+ * Parses 64 bytes of text at a time. Chunks are independent of where fields end, so none depends on
+ * the previous one: a field's value is computed at its delimiter, from the three bytes before it,
+ * which may be in the previous chunk.
  */
 #include "loader/csv/csv_bytes.h"
 
@@ -13,11 +13,11 @@
 #include <string.h>
 
 #define CHUNK_BYTES 64
-/* A field takes two bytes at least; the AVX2 way writes 7 more than there are. */
+/* A field needs at least two bytes; the AVX2 version writes up to 7 bytes too many. */
 #define STORE_BYTES (CHUNK_BYTES / 2 + 8)
 #define INLINE static inline __attribute__((always_inline))
 
-/* Bit i is about byte i of a chunk. */
+/* Bit i stands for byte i of a chunk. */
 struct chunk_bits {
     uint64_t digits, delimiters;
     uint64_t one, two, three, four; /* so many digits, or more, stand in front */
@@ -51,15 +51,15 @@ INLINE struct chunk_bits chunk_bits(const struct run *run, uint64_t digits, uint
     return bits;
 }
 
-/* The delimiters in front of the first byte that is neither delimiter nor digit. */
+/* The delimiters before the first byte that is neither delimiter nor digit. */
 INLINE uint64_t ends_of(const struct chunk_bits *bits)
 {
     uint64_t others = ~(bits->digits | bits->delimiters);
     return bits->delimiters & ((others & -others) - 1);
 }
 
-/* Do fields of one to three digits end at `ends`, none of them at `over` (its value is over 255),
- * and no more than are left? */
+/* Do fields of one to three digits end at `ends`, none of them at `over` (values over 255), and no
+ * more than are left? */
 INLINE bool run_accepts(const struct run *run, const struct chunk_bits *bits, uint64_t ends,
                         uint64_t over)
 {
@@ -67,13 +67,13 @@ INLINE bool run_accepts(const struct run *run, const struct chunk_bits *bits, ui
            (size_t)__builtin_popcountll(ends) <= run->left;
 }
 
-/* Where the values of a chunk are put: up to STORE_BYTES are written. */
+/* Where to put a chunk's values: up to STORE_BYTES are written. */
 INLINE uint8_t *run_target(const struct run *run, uint8_t last[STORE_BYTES])
 {
     return run->left < STORE_BYTES ? last : run->out;
 }
 
-/* The fields that end at `ends` are done, and were put to `target`; false: something else follows
+/* The fields that end at `ends` are done, and are in `target`; false: something else follows
  * them. */
 INLINE bool run_on(struct run *run, const struct chunk_bits *bits, uint64_t ends,
                    const uint8_t *target)
@@ -96,7 +96,7 @@ INLINE size_t run_end(const struct run *run, const char **at, size_t count)
     return count - run->left;
 }
 
-/* What a digit is worth in the second and third place, and how much may follow the latter. */
+/* The value of a digit in the second and third place, and the limit of what follows the latter. */
 #define TENS 0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 0, 0, 0, 0, 0, 0
 #define HUNDREDS 0, 100, (char)200, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 #define MOST_BEHIND 99, 99, 55, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0
@@ -119,7 +119,7 @@ AVX512 static inline __m512i table_512(__m128i table)
     return _mm512_broadcast_i32x4(table);
 }
 
-/* Which bytes of a chunk (0 to 63) and the one before it (64 to 127) lie `places` in front. */
+/* Indexes of the bytes `places` earlier, in a chunk (0 to 63) and the previous one (64 to 127). */
 #define EIGHT(first)                                                                       \
     (first), (first) + 1, (first) + 2, (first) + 3, (first) + 4, (first) + 5, (first) + 6, \
         (first) + 7
@@ -172,7 +172,7 @@ static const struct csv_bytes_way way_avx512 = {"AVX-512", supports_avx512, deco
 
 #define AVX2 __attribute__((target("avx2,popcnt")))
 
-/* For a byte that says which of 8 bytes stay: the shuffle that moves those to the front. */
+/* For a mask of which of 8 bytes to keep: the shuffle that moves those to the front. */
 static uint64_t shuffles[256];
 static pthread_once_t shuffles_once = PTHREAD_ONCE_INIT;
 
@@ -192,7 +192,7 @@ static bool supports_avx2(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
 }
 
-/* The bytes so many places in front; `before`: those in front of the vector. */
+/* The bytes that many places earlier; `before`: those before the vector. */
 #define BYTES_BEFORE(vector, before, places) \
     _mm256_alignr_epi8(vector, _mm256_permute2x128_si256(vector, before, 0x03), 16 - (places))
 
@@ -237,7 +237,7 @@ static inline uint64_t both(uint32_t low, uint32_t high)
     return low | (uint64_t)high << 32;
 }
 
-/* The bytes of `values` that `kept` names, one after the other; up to 7 more are written. */
+/* Compacts the bytes of `values` selected by `kept`; writes up to 7 more. */
 AVX2 static inline uint8_t *gather(__m128i values, uint32_t kept, uint8_t *out)
 {
     __m128i low = _mm_shuffle_epi8(values, _mm_loadl_epi64((const void *)&shuffles[kept & 255]));

@@ -45,7 +45,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Of two columns of one name, one may have it for want of a better. */
+/* One of two columns with the same name may have been named by mistake. */
 static enum error refuse_double(const struct csv_columns *columns, const struct csv_splitter *first,
                                 const char *name)
 {
@@ -116,7 +116,7 @@ static const struct delimiter {
     {'\t', "tabs", "tab"}, {';', "semicolons", ";"}, {'|', "bars", "|"}, {',', "commas", ","}};
 #define DELIMITER_COUNT (sizeof(delimiters) / sizeof(delimiters[0]))
 
-/* A first line in one piece may have been cut at the wrong bytes. NULL: hardly. */
+/* A first line in one piece may have been split at the wrong delimiter. NULL: unlikely. */
 static const struct delimiter *find_other(const struct csv_splitter *first)
 {
     const struct text *field = &first->fields[0];
@@ -178,7 +178,7 @@ static enum error make_roles(struct csv_columns *columns, const struct column_ch
     return error;
 }
 
-/* Those of rows that differ in length have no names, and nothing is made of them. */
+/* Features of rows that differ in length have no names, and no recipe applies to them. */
 static enum error check_choice(const struct column_choice *choice)
 {
     enum error error = element_choice_check_numbers(&choice->element, "a CSV file");
@@ -193,7 +193,7 @@ static enum error check_choice(const struct column_choice *choice)
     return OK;
 }
 
-/* Of the columns, or of what a recipe makes of them. */
+/* From the columns, or from a recipe. */
 static void name_features(struct csv_columns *columns)
 {
     const struct cell_plan *plan = &columns->plan;

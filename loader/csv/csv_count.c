@@ -17,9 +17,8 @@ struct counts {
     size_t wanted, marks;
 };
 
-/* How many bytes are `wanted`, and how many lanes of 255 vectors saw a `mark`: 0 when there is
- * none.
- */
+/* Counts bytes equal to `wanted`, and the lanes of 255 vectors that contain a `mark`: 0 if there is
+ * none. */
 __attribute__((always_inline)) static inline struct counts
 count_body(const char *data, size_t length, uint8_t wanted, uint8_t mark)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One field in one vector of 16 bytes, without a branch that the field's length decides: its digits
- * move to the vector's end, the fraction by one place less than the digits in front of the point,
- * and are worth 10^15 .. 10^0 there. Fifteen digits and a power of ten up to 10^15 are doubles
- * without error, so one division rounds right (Clinger 1990).
+ * One field in one vector of 16 bytes, without branches on its length: its digits move to the end
+ * of the vector, the fraction by one place less than the digits before the point, where they have
+ * the weights 10^15 .. 10^0. Fifteen digits and powers of ten up to 10^15 are exact doubles, so one
+ * division rounds correctly (Clinger 1990).
  */
 #include "loader/csv/csv_floats.h"
 
@@ -14,7 +14,8 @@
 
 #define AVX2 __attribute__((target("avx2,popcnt")))
 
-/* From `places` on, and 16 bytes: moves the first `places` bytes to the vector's end. */
+/* 16 bytes from `places` on: a shuffle that moves the first `places` bytes to the end of the
+ * vector. */
 static const uint8_t to_end[32] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
                                    128, 128, 128, 128, 128, 0,   1,   2,   3,   4,   5,
                                    6,   7,   8,   9,   10,  11,  12,  13,  14,  15};
@@ -35,7 +36,7 @@ AVX2 static inline unsigned bits_of(__m128i bytes)
     return (unsigned)_mm_movemask_epi8(bytes);
 }
 
-/* Sixteen digits, one a byte, the first worth 10^15. */
+/* Sixteen digits, one per byte, the first with weight 10^15. */
 AVX2 static inline uint64_t value_of(__m128i digits)
 {
     const __m128i by_10 = _mm_set1_epi16(10 | 1 << 8);

@@ -50,7 +50,7 @@ static enum error reserve(struct csv_keys *keys, const struct csv_columns *colum
     return error;
 }
 
-/* Lines are not rows where quotes hold line ends; a row has a byte for each column at least. */
+/* Lines are not rows if quotes contain line ends; a row has at least a byte per column. */
 static size_t most_rows(const struct csv_columns *columns, const struct csv_block *block)
 {
     size_t lines = (size_t)block->lines + 1;
@@ -80,7 +80,7 @@ static enum error prepare(struct csv_keys *keys, const struct csv_columns *colum
     return reserve(keys, columns, most_rows(columns, block));
 }
 
-/* ---- quick path --------------------------------------------------------- */
+/* ---- fast path ---------------------------------------------------------- */
 
 #define EACH(byte) ((uint64_t)(byte)*UINT64_C(0x0101010101010101))
 
@@ -103,7 +103,7 @@ static inline uint64_t value_of(uint64_t bytes, unsigned digits)
            32;
 }
 
-/* Up to 15 digits, as many as there are: leading zeros are fine. Returns what follows, or NULL. */
+/* Parses up to 15 digits; leading zeros are allowed. Returns what follows, or NULL. */
 static inline const char *quick_id(const char *at, int64_t *ret_id)
 {
     static const uint64_t powers[9] = {1,      10,      100,      1000,     10000,
@@ -138,7 +138,7 @@ static const char *quick_text(const char *at, char delimiter)
     return all < 0x80 && least > ' ' && at > start ? at : NULL;
 }
 
-/* The number of a text that reads `value` < CSV_KEYS_SMALL, without a leading zero. */
+/* The number of the text for `value` < CSV_KEYS_SMALL, without a leading zero. */
 static inline enum error add_small(struct csv_texts *texts, uint32_t value, const char *text,
                                    size_t length, uint32_t *ret_number)
 {
@@ -153,8 +153,8 @@ static inline enum error add_small(struct csv_texts *texts, uint32_t value, cons
     return error;
 }
 
-/* A label or group, numbered. Returns what follows, or NULL: also where memory is out, which the
- * slow path then finds again. */
+/* Numbers a label or group. Returns what follows, or NULL, also if there is no memory, which the
+ * slow path then reports. */
 static inline const char *quick_class(const char *at, char delimiter, struct csv_texts *texts,
                                       uint32_t *ret_code)
 {
@@ -180,14 +180,14 @@ static const char *quick_weight(const char *at, char delimiter, double *ret_weig
                                                                                           : NULL;
 }
 
-/* What a quick pass over a block needs to know of the columns. */
+/* The columns, as a fast pass over a block needs them. */
 struct quick {
     const struct csv_columns *columns;
     char delimiter;
     const char *end; /* of the block */
 };
 
-/* Passes over `count` fields; returns the delimiter or LF behind them, or NULL. */
+/* Skips `count` fields; returns the delimiter or LF after them, or NULL. */
 static const char *quick_skip(const struct quick *quick, const char *at, size_t count, bool is_last)
 {
     const char *line_end = is_last ? memchr(at, '\n', (size_t)(quick->end - at)) : NULL;
@@ -222,8 +222,8 @@ static inline const char *quick_key(const struct quick *quick, struct csv_keys *
     }
 }
 
-/* One record into row keys->rows; returns what follows its LF, or NULL: nothing was kept but texts
- * that the slow path adds again. */
+/* Parses one record into row keys->rows; returns what follows its LF, or NULL: nothing was kept but
+ * texts, which the slow path adds again. */
 static const char *quick_record(const struct quick *quick, struct csv_keys *keys, const char *at)
 {
     const struct csv_columns *columns = quick->columns;
@@ -288,7 +288,7 @@ static enum error decode_slowly(struct csv_keys *keys, char delimiter, struct cs
 
 /* ---- both --------------------------------------------------------------- */
 
-/* The record at *at, one line, that the quick path left. */
+/* The one-line record at *at, which the fast path did not parse. */
 static enum error decode_line(struct csv_keys *keys, const struct quick *quick, char **at)
 {
     char *record = *at;
@@ -324,7 +324,7 @@ static enum error decode_quickly(struct csv_keys *keys, const struct csv_columns
     return OK;
 }
 
-/* Fields that are skipped are not decoded, but a CR in one of them is still an error. */
+/* Skipped fields are not parsed, but a CR in one of them is still an error. */
 static bool may_hide_returns(const struct csv_columns *columns, const struct csv_block *block)
 {
     for (size_t i = 0; i < columns->run_count; i++) {

@@ -43,7 +43,7 @@ struct run {
 
 /* ---- working ------------------------------------------------------------ */
 
-/* The next block's slot; NULL: none is free, or all blocks are claimed. With the lock. */
+/* The next block's slot; NULL: none is free, or all blocks are claimed. Under the lock. */
 static struct slot *claim(struct run *run)
 {
     if (run->ended || run->free_count == 0 || run->claimed >= run->block_count)
@@ -54,7 +54,7 @@ static struct slot *claim(struct run *run)
     return slot;
 }
 
-/* In file order: a block begins where the one before it ends. False: it has no block any more. */
+/* In file order: a block begins where the previous one ends. False: there is no further block. */
 static bool await_turn(struct run *run, const struct slot *slot)
 {
     pthread_mutex_lock(&run->lock);
@@ -82,7 +82,7 @@ static uint64_t count_blocks(const struct csv_source *source)
                : (length - source->begin + CSV_BLOCK_BYTES - 1) / CSV_BLOCK_BYTES;
 }
 
-/* Of a packed file blocks are claimed until one of them meets the text's end. */
+/* For a packed file, blocks are claimed until one of them reaches the end of the text. */
 static void note_end(struct run *run)
 {
     uint64_t count = count_blocks(run->source);
@@ -169,7 +169,7 @@ static struct slot *find_ready(struct run *run, uint64_t number)
     return NULL;
 }
 
-/* Block `number` if it is there, else one to work on; NULL: there is neither, for a while. */
+/* Block `number` if it is there, else one to process; NULL: neither for now. */
 static struct slot *await_either(struct run *run, uint64_t number)
 {
     struct slot *slot;
@@ -190,7 +190,7 @@ static bool is_behind_end(struct run *run, uint64_t number)
     return behind;
 }
 
-/* Waits for block `number`, and works on others meanwhile. *ret_slot NULL: there is none. */
+/* Waits for block `number`, and processes others meanwhile. *ret_slot NULL: there is none. */
 static enum error await_block(struct run *run, uint64_t number, struct text_file *file,
                               struct slot **ret_slot)
 {
@@ -248,7 +248,7 @@ static size_t count_threads(const struct csv_source *source)
     return threads > 1 ? threads : 1;
 }
 
-/* The caller's thread does what threads that cannot be started do not. */
+/* The caller's thread does the work of threads that cannot be started. */
 static enum error run_threads(struct run *run, size_t threads, struct text_file *file)
 {
     pthread_t workers[THREADS_LIMIT];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The quick path never reports: whatever it does not expect it leaves to the slow path, which then
- * finds the words.
+ * The fast path never reports errors: it leaves whatever it does not expect to the slow path, which
+ * then describes the error.
  */
 #include "loader/csv/csv_row.h"
 
@@ -42,7 +42,7 @@ void csv_decoder_release(struct csv_decoder *decoder)
 
 #define NEAR_BYTES 16 /* a loop finds what is nearer before memchr() begins */
 
-/* ---- quick path --------------------------------------------------------- */
+/* ---- fast path ---------------------------------------------------------- */
 
 /* What follows the line end at `at`; NULL: there is none. */
 static const char *quick_line_end(const char *at)
@@ -51,7 +51,7 @@ static const char *quick_line_end(const char *at)
     return *at == '\n' ? at + 1 : NULL;
 }
 
-/* Is it UTF-8 without NUL for certain? */
+/* Is it certainly UTF-8 without NUL? */
 static bool is_ascii(const char *text, size_t length)
 {
     unsigned char all = 0;
@@ -60,8 +60,8 @@ static bool is_ascii(const char *text, size_t length)
     return all < 0x80 && !memchr(text, '\0', length);
 }
 
-/* What follows the next quote behind the opening one at `at`: no delimiter where quotes are inside
- * the field. NULL: there is none. */
+/* What follows the next quote after the opening one at `at`: not a delimiter if the field contains
+ * quotes. NULL: there is no quote. */
 static const char *quick_quoted(const char *at, const char *end)
 {
     const char *closing = at + 1;
@@ -111,7 +111,7 @@ static bool set_key(struct store_row *row, enum column_role role, const struct t
     }
 }
 
-/* One record on its way. */
+/* A record being parsed. */
 struct quick {
     const struct csv_decoder *decoder;
     const char *end;      /* behind the record's LF: of the block if it is plain */
@@ -122,8 +122,8 @@ struct quick {
     struct store_row *row;
 };
 
-/* Passes over fields that are not looked at and hold no quote; returns what follows the delimiter
- * behind them, or the line end, or NULL. */
+/* Skips fields that are not parsed and hold no quote; returns what follows the delimiter after
+ * them, or the line end, or NULL. */
 static const char *quick_skip_plain(const struct quick *quick, const char *at, size_t count,
                                     bool is_last)
 {
@@ -141,7 +141,7 @@ static const char *quick_skip_plain(const struct quick *quick, const char *at, s
     return at && !memchr(from, '\r', (size_t)(at - from)) ? at : NULL;
 }
 
-/* The same, whether they stand in quotes or not. */
+/* The same, quoted or not. */
 static const char *quick_skip(const struct quick *quick, const char *at, size_t count, bool is_last)
 {
     char delimiter = quick->decoder->splitter.delimiter;
@@ -160,7 +160,7 @@ static const char *quick_skip(const struct quick *quick, const char *at, size_t 
     return is_last ? at : at + 1;
 }
 
-/* Integers first, then numbers of all kinds. */
+/* Integers first, then numbers of any form. */
 static size_t quick_floats(const struct quick *quick, const char **at, size_t count, char delimiter)
 {
     uint8_t *bytes = quick->decoder->bytes;
@@ -176,7 +176,7 @@ static size_t quick_floats(const struct quick *quick, const char **at, size_t co
                                         &quick->row->is_u8);
 }
 
-/* Integers of 32 bits in up to ten digits. The record's LF ends the last of them. */
+/* 32-bit integers of up to ten digits. The record's LF ends the last of them. */
 static size_t quick_integers(const struct quick *quick, const char **at, size_t count,
                              char delimiter)
 {
@@ -212,7 +212,7 @@ static size_t quick_decode(const struct quick *quick, const char **at, size_t co
     return csv_bytes_decode(at, count, delimiter, quick->features);
 }
 
-/* `count` features, each with `delimiter` behind it. */
+/* `count` features, each followed by `delimiter`. */
 static bool quick_numbers(struct quick *quick, const char **at, size_t count, char delimiter)
 {
     size_t done = quick_decode(quick, at, count, delimiter);
@@ -220,7 +220,7 @@ static bool quick_numbers(struct quick *quick, const char **at, size_t count, ch
     return done == count;
 }
 
-/* A run of features, all of them in quotes or none: as quick_run(). */
+/* A run of features, all of them quoted or none: as quick_run(). */
 static const char *quick_features(struct quick *quick, const char *at, size_t count, bool is_last)
 {
     char delimiter = quick->decoder->splitter.delimiter;
@@ -241,8 +241,8 @@ static const char *quick_features(struct quick *quick, const char *at, size_t co
     return done ? at : NULL;
 }
 
-/* One run of columns: returns what follows the delimiter behind it (the line end, when it is the
- * last one), or NULL. */
+/* One run of columns: returns what follows the delimiter after it (the line end after the last
+ * run), or NULL. */
 static const char *quick_run(struct quick *quick, const struct column_run *run, const char *at)
 {
     char delimiter = quick->decoder->splitter.delimiter;
@@ -258,7 +258,7 @@ static const char *quick_run(struct quick *quick, const struct column_run *run, 
     return is_last ? at : *at == delimiter ? at + 1 : NULL;
 }
 
-/* Room for the integers of a row of any length; without it the slow path has none the less. */
+/* Room for the integers of a row of any length; if there is none, the slow path still works. */
 static bool has_room(struct csv_decoder *decoder, size_t length)
 {
     return length <= decoder->most &&
@@ -267,8 +267,8 @@ static bool has_room(struct csv_decoder *decoder, size_t length)
                         "a row of CSV"));
 }
 
-/* The features behind all keys, of a row that has as many as it has. *ret_run is set to them;
- * false: the slow path knows what to do. */
+/* The features after all keys, for a row that has any number of them. Sets *ret_run; false: left to
+ * the slow path. */
 static bool quick_open_run(struct csv_decoder *decoder, struct quick *quick, const char *record,
                            struct column_run *ret_run)
 {
@@ -289,8 +289,8 @@ static bool quick_open_run(struct csv_decoder *decoder, struct quick *quick, con
     return !quick->features || has_room(decoder, quick->row->length);
 }
 
-/* A record whose LF lies in front of `end`: returns what follows it, or NULL. A blank record may
- * pass for one of empty fields. */
+/* A record whose LF is before `end`: returns what follows it, or NULL. A blank record may pass for
+ * one of empty fields. */
 static const char *decode_quickly(struct csv_decoder *decoder, const char *record, const char *end,
                                   bool plain, enum element element, void *features,
                                   struct store_row *row)
@@ -323,7 +323,7 @@ static const char *decode_quickly(struct csv_decoder *decoder, const char *recor
 
 /* ---- slow path ---------------------------------------------------------- */
 
-/* "2,5", as a comma between digits is read where the delimiter is another. */
+/* "2,5": a comma between digits while the delimiter is another. */
 static bool has_decimal_comma(const struct text *field)
 {
     char copy[64];
@@ -335,7 +335,8 @@ static bool has_decimal_comma(const struct text *field)
     return text_is_real(copy, field->length);
 }
 
-/* "1,234", "12,345,678.9": a comma before each three digits; in "1,234" it may be decimal. */
+/* "1,234", "12,345,678.9": a comma before each group of three digits; in "1,234" it may be
+ * decimal. */
 static bool has_thousands(const struct text *field)
 {
     const char *at = field->data, *end = at + field->length;
@@ -351,7 +352,7 @@ static bool has_thousands(const struct text *field)
     return commas > 0 && digits == 3 && (at == end || *at == '.');
 }
 
-/* What people do about the usual cases; "" for others. */
+/* Advice for the usual cases; "" for others. */
 static const char *way_out(enum column_role role, const struct text *field)
 {
     if (!text_is_utf8(field->data, field->length))
@@ -405,7 +406,7 @@ static enum error check_count(const struct csv_decoder *decoder)
                      decoder->columns->header ? "header" : "first row", wanted);
 }
 
-/* Of rows that differ in length: empty fields at the end are none. *ret_length: features. */
+/* If rows differ in length: empty fields at the end are not features. *ret_length: features. */
 static enum error measure(struct csv_decoder *decoder, size_t *ret_length)
 {
     struct csv_splitter *splitter = &decoder->splitter;
@@ -540,7 +541,7 @@ static bool may_be_blank(const char *record)
     return *record == ' ' || *record == '\t' || *record == '\r' || *record == '\n';
 }
 
-/* The quick path finds the record's end itself; the other one needs it first. */
+/* The fast path finds the record's end itself; the slow one needs it first. */
 enum error csv_decode_next(struct csv_decoder *decoder, struct csv_block *block,
                            struct csv_cursor *cursor, enum element element, void *features,
                            struct store_row *ret_row)

@@ -96,8 +96,8 @@ enum error csv_split_plain(struct csv_splitter *splitter, const char *record, si
     return OK;
 }
 
-/* libcsv's own buffer is used again for the next field, so the text moves into the record: what
- * was read of it already is never shorter than what the fields so far unquote to. */
+/* libcsv's own buffer is reused for the next field, so the text moves into the record: the part
+ * already read is never shorter than the unquoted fields so far. */
 static void on_field(void *text, size_t length, void *context)
 {
     struct csv_splitter *splitter = context;
@@ -136,7 +136,7 @@ static enum error explain_failure(struct csv_splitter *splitter, size_t length)
                      splitter->count + 1);
 }
 
-/* libcsv takes a CR before the first field for an empty row, and says nothing of it. */
+/* libcsv silently takes a CR before the first field for an empty row. */
 static bool begins_with_return(const char *record, size_t length, char delimiter)
 {
     size_t at = 0;
@@ -145,7 +145,7 @@ static bool begins_with_return(const char *record, size_t length, char delimiter
     return at < length && record[at] == '\r';
 }
 
-/* The line end is fed by itself: a row that ends before it ended at a CR. */
+/* The line end is passed separately: a row that ends before it ended at a CR. */
 static enum error parse_record(struct csv_splitter *splitter, const char *record, size_t length)
 {
     struct csv_parser *parser = &splitter->parser;
@@ -182,7 +182,7 @@ enum error csv_split_quoted(struct csv_splitter *splitter, char *record, size_t 
 
 /* ---- what nearly all records with quotes are ---------------------------- */
 
-/* The closing quote of a field; NULL: there is none. *doubled is set if there are quotes inside. */
+/* A field's closing quote; NULL: there is none. *doubled is set if there are quotes inside. */
 static const char *closing_quote(const char *opening, const char *end, bool *doubled)
 {
     const char *at = opening;
@@ -195,7 +195,7 @@ static const char *closing_quote(const char *opening, const char *end, bool *dou
     }
 }
 
-/* One field; returns the delimiter or `end` behind it, or NULL: libcsv is to say what it is. */
+/* One field; returns the delimiter or `end` after it, or NULL: left to libcsv. */
 static const char *split_field(struct csv_splitter *splitter, const char *field, const char *end,
                                bool *doubled)
 {
@@ -215,7 +215,7 @@ static const char *split_field(struct csv_splitter *splitter, const char *field,
     return at;
 }
 
-/* Quotes inside a field, which are there twice, become one. */
+/* Turns doubled quotes inside a field into single ones. */
 static void undouble(struct text *field, char *record)
 {
     char *text = record + (field->data - record);
@@ -227,7 +227,7 @@ static void undouble(struct text *field, char *record)
     field->length = kept;
 }
 
-/* false: it is none of those, and unchanged. */
+/* false: it is not of that form, and unchanged. */
 static bool split_simply(struct csv_splitter *splitter, char *record, size_t length)
 {
     const char *end = record + content_length(record, length), *at = record;

@@ -52,7 +52,7 @@ static enum error read_uri(struct csv_store *store, struct uri *uri,
     return error ? error_prefix(error, "%s: ", uri->path) : OK;
 }
 
-/* Splits a record into all its fields, however many there are. */
+/* Splits a record into all its fields, however many. */
 static enum error split_first(struct csv_store *store, char *record, size_t length, int64_t line,
                               struct csv_splitter *splitter)
 {
@@ -68,7 +68,7 @@ static enum error split_first(struct csv_store *store, char *record, size_t leng
     return OK;
 }
 
-/* As pandas writes its index. */
+/* pandas writes its index as an unnamed column. */
 static void warn_of_unnamed(const struct csv_store *store)
 {
     const struct csv_columns *columns = &store->columns;
@@ -119,7 +119,7 @@ static enum error take_first(struct csv_store *store, struct csv_block *block,
     return OK;
 }
 
-/* Names the columns and moves source.begin behind the header. */
+/* Names the columns and moves source.begin after the header. */
 static enum error read_first(struct csv_store *store, enum csv_header header,
                              const struct column_choice *choice)
 {
@@ -145,7 +145,7 @@ static const char *name_of(const struct csv_store *store, enum column_role role)
     return column < 0 ? NULL : store->columns.names[column];
 }
 
-/* Could a column hold labels, if the URI said so? */
+/* Could a column hold labels, if the URI named it? */
 static bool has_label_choice(const struct csv_store *store)
 {
     const struct csv_columns *columns = &store->columns;

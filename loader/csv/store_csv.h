@@ -30,13 +30,13 @@ struct csv_store {
     bool delimiter_told, label_told; /* given in the URI */
     bool keys_only;
     struct csv_columns columns;
-    uint64_t *offsets; /* owned; [rows + 1]: where each row begins, and the file's end */
+    uint64_t *offsets; /* owned; [rows + 1]: where each row begins, and the end of the file */
     size_t offsets_capacity;
-    uint32_t *lengths; /* owned; [rows + 1]: where each row begins, and the end of the file */
+    uint32_t *lengths; /* owned; [rows]: features of each row, if they differ; else NULL */
     size_t lengths_capacity;
     struct id_index ids;
     struct label_dictionary labels;
-    struct csv_mark *marks; /* owned; [rows]: features of each row, if they differ; else NULL */
+    struct csv_mark *marks; /* owned; [mark_count] */
     size_t mark_count, marks_capacity;
     char *first_bad_row;  /* owned */
     uint64_t cache_bytes; /* rows are cached if they need no more; 0: never */

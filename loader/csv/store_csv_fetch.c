@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rows of a CSV file by id: sorted by their place in the file, neighbours read at once, decoded
- * straight into their slots. Every call first checks that the file still is what it was.
+ * directly into their slots. Every call first checks that the file has not changed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ void csv_reader_close(struct reader *base)
     free(reader);
 }
 
-/* Looks the ids up; returns how many are there. */
+/* Looks the ids up; returns how many exist. */
 static size_t find_rows(struct fetch *fetch, size_t count)
 {
     struct fetch_place *places = fetch->reader->places;

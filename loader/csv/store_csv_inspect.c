@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first pass: where rows begin, what ids, labels and features are, and which rows are bad; with
- * a row cache to come it is the only one (store_csv_fill.h).
+ * The first pass: finds where rows begin, determines ids, labels and features, and counts bad rows;
+ * it also fills a row cache to come (store_csv_fill.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "loader/csv/csv_messages.h"
 #include "loader/csv/store_csv.h"
 
-/* What one block holds. */
+/* Facts about one block. */
 struct facts {
     struct csv_decoder decoder;
     uint8_t *features; /* one row that is not kept, as floats or bytes; NULL: not prepared yet */
@@ -35,7 +35,7 @@ struct facts {
     bool floats, has_texts;     /* a row needs another form than the rows are kept in */
 };
 
-/* What the whole file holds. */
+/* Facts about the whole file. */
 struct inspection {
     struct csv_store *store;
     int64_t rows;
@@ -70,7 +70,7 @@ static enum error prepare(const struct csv_store *store, struct facts *facts)
     return OK;
 }
 
-/* A feature takes two bytes of the text at least, but for a row's last. */
+/* A feature needs at least two bytes of text, except for a row's last. */
 static enum error reserve_lengths(struct facts *facts, const struct csv_block *block, size_t rows)
 {
     enum error error = array_grow((void **)&facts->features, &facts->features_capacity,
@@ -112,7 +112,7 @@ static enum error note_bad(const struct csv_store *store, struct facts *facts, i
     return error;
 }
 
-/* `slot` NULL: the row is not kept. */
+/* `slot` NULL: do not keep the row. */
 static enum error note_row(const struct csv_store *store, struct facts *facts,
                            const struct store_row *row, uint8_t *slot, int64_t line)
 {
@@ -186,7 +186,7 @@ static enum error keep_bad_row(struct csv_store *store, const struct facts *fact
     return store->first_bad_row ? OK : error_set_memory(sizeof(facts->report), "a message");
 }
 
-/* The numbers of this slot's texts among all texts. */
+/* Numbers this slot's texts among all texts. */
 static enum error number_texts(struct csv_store *store, struct facts *facts)
 {
     enum error error =
@@ -331,7 +331,7 @@ static enum error finish(struct inspection *all)
     return error;
 }
 
-/* Sorts the texts, and renumbers the labels in the rows that are kept. */
+/* Sorts the texts, and renumbers the labels in the rows kept. */
 static enum error finish_rows(struct csv_store *store)
 {
     struct label_dictionary *labels = &store->labels;
@@ -376,7 +376,7 @@ static enum error inspect_once(struct inspection *all)
     return error;
 }
 
-/* As if nothing had been looked at yet, but for the form that rows need. */
+/* Restarts from scratch, except for the form that rows need. */
 static void forget(struct csv_store *store, const struct inspection *all)
 {
     if (all->floats)

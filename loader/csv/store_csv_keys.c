@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The scan for frames: keys in blocks with codes, worked on by all CPUs. */
+/* The scan for frames: keys in blocks with codes, processed by all CPUs. */
 #include "loader/csv/csv_keys.h"
 #include "loader/csv/csv_messages.h"
 #include "loader/csv/store_csv.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The pass that learns a recipe: every row's values, in no order; nothing is kept. */
+/* The pass that learns a recipe: every row's values, in any order; keeps nothing. */
 #include <stdlib.h>
 
 #include "common/array.h"
 #include "loader/csv/csv_messages.h"
 #include "loader/csv/store_csv.h"
 
-/* What one slot of the pass has, for all its blocks. */
+/* The state of a slot of the pass, for all its blocks. */
 struct learning {
     struct csv_decoder decoder;
     struct recipe_learner *learner; /* owned; NULL: not prepared yet */

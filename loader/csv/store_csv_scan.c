@@ -158,7 +158,7 @@ static enum error keep_row(const struct scan *scan, struct scanned *scanned,
     return error;
 }
 
-/* Lines are not rows where quotes hold line ends; a row has a byte for each column at least. */
+/* Lines are not rows if quotes contain line ends; a row has at least a byte per column. */
 static size_t most_rows(const struct csv_store *store, const struct csv_block *block)
 {
     size_t lines = (size_t)block->lines + 1;
@@ -166,7 +166,7 @@ static size_t most_rows(const struct csv_store *store, const struct csv_block *b
     return lines < rows ? lines : rows;
 }
 
-/* Where rows differ in length: a feature takes two bytes of the text at least, but for the last. */
+/* If rows differ in length: a feature needs at least two bytes of text, except for the last. */
 static enum error reserve_packed(const struct scan *scan, struct scanned *scanned,
                                  const struct csv_block *block)
 {
@@ -243,7 +243,7 @@ static enum error take_block(void *context, void *result, const struct csv_block
     return scan->sink(scan->context, &rows);
 }
 
-/* ---- an id that comes twice, when no index was made at open() ----------- */
+/* ---- duplicate ids, if open() made no index ----------------------------- */
 
 static enum error refuse_twice(const struct csv_store *store, const int64_t twice[2], int64_t id)
 {
