@@ -31,7 +31,7 @@ void bucket_order_release(struct bucket_order *order)
     *order = (struct bucket_order){.order = NULL};
 }
 
-/* One pass of a radix sort, which keeps the order of equal digits. */
+/* One pass of a radix sort, which is stable. */
 static void sort_digit(const struct bucket_order *order, const int64_t *lengths, unsigned shift)
 {
     size_t starts[DIGITS + 1] = {0};

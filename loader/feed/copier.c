@@ -11,8 +11,8 @@
 #include "common/thread.h"
 #include "loader/feed/one_hot.h"
 
-/* Small batches that are ready side by side are copied together, up to so many bytes: larger copies
- * get no faster. */
+/* Adjacent small batches that are ready are copied together, up to this many bytes: larger copies
+ * are no faster. */
 #define TOGETHER_BYTES ((size_t)4 << 20)
 #define TOGETHER_MOST 16
 
@@ -29,16 +29,15 @@ struct copier {
     bool started;
 };
 
-/* ---- one copy for slots side by side ------------------------------------ */
+/* ---- one copy for adjacent slots ---------------------------------------- */
 
-/* From the first byte of the first part to the last of the last one; what lies between two parts is
- * copied with them. */
+/* From the first byte of the first part to the last of the last one, including gaps. */
 static size_t span(const void *first, const void *last, size_t last_bytes)
 {
     return (size_t)((const uint8_t *)last - (const uint8_t *)first) + last_bytes;
 }
 
-/* Where the device has memory of its own; `bytes` of a row. */
+/* If the device has its own memory; `bytes` per row. */
 static enum error copy_side(struct copier *copier, void *device, const void *host,
                             const void *last_host, size_t rows, size_t bytes)
 {
@@ -64,7 +63,7 @@ static enum error make_one_hot(struct copier *copier, const struct slot *slot)
                           slot->rows, options->classes, options->labels == LABELS_ONE_HOT_F32);
 }
 
-/* Nobody reads the slot's labels on the host any more when its memory is the copier's. */
+/* Nobody reads the slot's labels on the host any more once its memory is the copier's. */
 static enum error copy_labels(struct copier *copier, struct slot *const slots[], size_t count)
 {
     const struct copier_options *options = &copier->options;
@@ -80,7 +79,7 @@ static enum error copy_labels(struct copier *copier, struct slot *const slots[],
     return error;
 }
 
-/* Weights, groups and lengths, which are NULL where there are none. */
+/* Weights, groups and lengths, which are NULL if absent. */
 static enum error copy_attributes(struct copier *copier, struct slot *const slots[], size_t count)
 {
     const struct slot *first = slots[0], *last = slots[count - 1];
@@ -94,7 +93,7 @@ static enum error copy_attributes(struct copier *copier, struct slot *const slot
                              last->rows, sizeof(*last->lengths));
 }
 
-/* Targets that hold rows as they are lie as host memory does. */
+/* Targets for unconverted rows have the layout of host memory. */
 static enum error copy_rows(struct copier *copier, struct slot *const slots[], size_t count)
 {
     const struct copier_options *options = &copier->options;
@@ -108,7 +107,7 @@ static enum error copy_rows(struct copier *copier, struct slot *const slots[], s
 
 /* ---- rows that stay on the device --------------------------------------- */
 
-/* Those that a batch brings, and those that are for it alone. */
+/* Rows that a batch brings, and rows for this batch only. */
 static enum error copy_new_rows(struct copier *copier, const struct slot *slot)
 {
     const struct copier_options *options = &copier->options;
@@ -140,7 +139,7 @@ static enum error copy_places(struct copier *copier, struct slot *const slots[],
                           span(first->places, last->places, last->rows * sizeof(*last->places)));
 }
 
-/* On the device, or out of the store's memory on a CPU. */
+/* On the device, or from the store's memory on a CPU. */
 static enum error gather(struct copier *copier, const struct slot *slot)
 {
     const struct copier_options *options = &copier->options;
@@ -177,7 +176,7 @@ static enum error convert(struct copier *copier, const struct slot *slot, const 
     return error;
 }
 
-/* One staging buffer is enough: everything here goes through one queue, in order. */
+/* One staging buffer suffices: everything here goes through one queue, in order. */
 static enum error copy_slots(struct copier *copier, struct slot *const slots[], size_t count)
 {
     const struct copier_options *options = &copier->options;
@@ -205,7 +204,7 @@ static enum error copy_slots(struct copier *copier, struct slot *const slots[], 
     return error;
 }
 
-/* Waits for one, and takes those with it that are ready beside it. */
+/* Waits for one slot, and also takes adjacent ones that are ready. */
 static enum error take_slots(struct copier *copier, struct slot *ret_slots[TOGETHER_MOST],
                              size_t *ret_count)
 {
@@ -218,7 +217,7 @@ static enum error take_slots(struct copier *copier, struct slot *ret_slots[TOGET
     return error;
 }
 
-/* COPIED then; or the ring has its end at the first of them, and false. */
+/* The slots are then COPIED; false: the ring ends at the first of them. */
 static bool bring(struct copier *copier, struct slot *const slots[], size_t count)
 {
     int64_t started_ns = clock_now_ns();
@@ -250,7 +249,7 @@ static void *run(void *context)
     return NULL; /* what ended it is in the ring, where the caller meets it too */
 }
 
-/* On a CPU nothing is copied, and the first batch is wanted first. */
+/* On a CPU nothing is copied, and the first batch is needed first. */
 static size_t slots_together(const struct copier *copier, size_t part)
 {
     size_t fit = TOGETHER_BYTES / part;

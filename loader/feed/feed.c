@@ -26,11 +26,11 @@
 #include "loader/store/row_attributes.h"
 #include "loader/store/row_cache.h"
 
-/* A copy that costs about as much as to wake the thread that does it; a larger one would keep a
- * caller of feed_next() beyond the time that it gave. */
+/* A copy of this size costs about as much as waking the copying thread; a larger one could exceed
+ * the timeout of feed_next(). */
 #define CALLER_COPIES_BYTES ((size_t)1 << 20)
 
-/* What a feed shares with the thread that ends and frees it, and that may be left behind. */
+/* Shared by a feed and the thread that ends and frees it, which may be left behind. */
 struct closing {
     struct feed *feed;
     _Atomic(const char *) place; /* where it may hang; NULL: nowhere */
@@ -92,21 +92,21 @@ static enum error make_cache(struct feed *feed)
     return row_cache_open(feed->options.store, limit, feed->options.reserve_bytes, &feed->cache);
 }
 
-/* Floats are made of rows where the cache has them: bytes are read once, and written nowhere. */
+/* Floats are converted from rows in the cache: bytes are read once, and written nowhere. */
 static bool finds(const struct feed *feed)
 {
     return feed->cache && expands(feed) && feed->options.device->kind == DEVICE_CPU &&
            !feed->resident && store_info(feed->options.store)->lengths == LENGTHS_ALIKE;
 }
 
-/* Where rows stay on the device one thread copies, in the order of the batches. */
+/* With rows on the device, one thread copies, in the order of the batches. */
 static bool copies_fast(const struct feed *feed)
 {
     return feed->options.device->kind == DEVICE_CPU && !feed->resident &&
            feed->row_bytes <= CALLER_COPIES_BYTES / feed->options.batch_rows;
 }
 
-/* Without them each batch is copied. */
+/* Without resident rows each batch is copied. */
 static enum error make_resident(struct feed *feed)
 {
     const struct feed_options *options = &feed->options;
@@ -145,7 +145,7 @@ static enum error make_ring(struct feed *feed)
     return ring_new(&shape, options->device, &feed->ring);
 }
 
-/* Back to front, so that each stage finds the next one running. */
+/* From last to first, so that each stage finds the next one running. */
 static enum error start_stages(struct feed *feed)
 {
     const struct feed_options *options = &feed->options;
@@ -351,7 +351,7 @@ void feed_cancel(struct feed *feed)
     fetchers_cancel(feed->fetchers);
 }
 
-/* Once: the thread that ends and frees it. */
+/* Once: starts the thread that ends and frees the feed. */
 static bool begin_to_end(struct feed *feed)
 {
     if (feed->is_ending)
@@ -439,7 +439,7 @@ static const void *labels_on_device(const struct slot *slot)
     return slot->one_hot ? slot->one_hot : slot->device_labels;
 }
 
-/* Of a feature as it is handed out. */
+/* Size of a feature as delivered. */
 static size_t unit_bytes(const struct feed *feed)
 {
     return element_bytes(expands(feed) ? ELEMENT_F32 : store_info(feed->options.store)->element);
@@ -509,8 +509,8 @@ int64_t feed_end_index(const struct feed *feed)
     return puller_next_index(feed->puller);
 }
 
-/* The batch's slot; NULL (ERROR_USAGE) if the caller does not have it: `batch` is what a program
- * handed in, right or wrong. */
+/* The batch's slot; NULL (ERROR_USAGE) if it is not with the caller: `batch` comes from a program,
+ * right or wrong. */
 static struct slot *find_slot(const struct feed *feed, const struct feed_batch *batch)
 {
     uintptr_t offset = (uintptr_t)batch - (uintptr_t)feed->batches;

@@ -18,21 +18,22 @@
 #define SLOTS_LEASED 16
 #define SLOTS_MANY 64
 #define SLOTS_BYTES (32u << 20)
-/* Floats made of bytes lie in few targets, which stay in the processor's second cache (README). */
+/* Few targets for floats converted from bytes, so that they stay in the second-level cache
+ * (README). */
 #define TARGETS_LEAST 4
 #define CACHE_BYTES (1u << 20) /* where the system does not say */
-/* Large batches: a slot for each of filling, copying and training, and more while all of them keep
- * below so many bytes. */
+/* Large batches: a slot each for filling, copying and training, and more while all of them need
+ * fewer than this many bytes. */
 #define SLOTS_LEAST 3
 #define SLOTS_MOST_BYTES (256u << 20)
 #define DRAWS_AHEAD_DEFAULT 4
 /* Two requests for eight leases each, and 16 slots: an epoch of MNIST in batches of 100 takes 16 ms
- * instead of the 46 of one lease a request; 64 slots for leases, which others wait for when this
- * process dies, would save another one. */
+ * instead of 46 with one lease per request; 64 slots would save another ms, but leases must expire
+ * before others get them if this process dies. */
 #define LEASES_AT_ONCE 8
 #define LEASED_ROWS_AT_ONCE 4096 /* of larger batches fewer; they hide a request by themselves */
 #define LEASES_AHEAD_DEFAULT 2
-/* Ids that wait in the pull queue: enough to hide a request behind them, few for large batches. */
+/* Ids in the pull queue: enough to hide a request's latency, few for large batches. */
 #define QUEUE_ROWS 8192
 #define QUEUE_CAPACITY_LIMIT 64
 #define CLOSE_MS_DEFAULT 500
@@ -46,7 +47,7 @@ static enum error check_count(const char *what, size_t value, size_t minimum, si
                      minimum, maximum);
 }
 
-/* Within the bytes of large batches, in host and device memory. */
+/* Within the byte limit of large batches, in host and device memory. */
 static size_t most_slots(const struct feed_options *options)
 {
     const struct store_info *info = store_info(options->store);
@@ -58,10 +59,10 @@ static size_t most_slots(const struct feed_options *options)
     return SLOTS_MOST_BYTES / (fetched_bytes + device_bytes) / (options->batch_rows + 1);
 }
 
-/* While other processes have the processor for some milliseconds the pipeline stands; 64 small
- * batches bridge that (measured on a busy machine: 2 to 6 % of the time waited with 8 slots, 0.1
- * to 0.4 % with 64). Draws keep few: what was drawn and not used when a consumer leaves is gone,
- * and what is lent waits for others until it expires. */
+/* While other processes have the processor for some milliseconds the pipeline stands still; 64
+ * small batches bridge that (measured on a busy machine: 2 to 6 % of the time waited with 8 slots,
+ * 0.1 to 0.4 % with 64). Draws use few: unused draws are lost when a consumer leaves, and others
+ * wait for its leases until they expire. */
 static size_t usual_slots(enum feed_pull pull)
 {
     switch (pull) {
@@ -187,8 +188,8 @@ static enum error check_buckets(const struct feed_options *options, const struct
     return OK;
 }
 
-/* Rows that differ in length: zeros behind the shorter ones stay zeros, and a place on the device
- * has room for one length alone. */
+/* Rows that differ in length: padding must remain zero, and a place on the device has room for one
+ * length only. */
 static enum error check_lengths(struct feed_options *options)
 {
     const struct store_info *info = store_info(options->store);

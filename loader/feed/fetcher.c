@@ -61,7 +61,7 @@ static void move_attributes(const struct fetcher *fetcher, struct slot *slot, si
         slot->lengths[to] = slot->lengths[from];
 }
 
-/* Moves the good rows together, in their order; returns how many there are. */
+/* Moves the good rows together, in order; returns how many there are. */
 static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
 {
     size_t row_bytes = slot->width * element_bytes(fetcher->all->info->element);
@@ -121,7 +121,7 @@ static void judge_values(struct fetcher *fetcher)
         log_warning("%s: features are " FEATURE_RANGE_ROUNDED, fetcher->all->info->uri);
 }
 
-/* Judges by as many rows as are no accident. */
+/* Judges only with enough rows to exclude chance. */
 static void look_at_values(struct fetcher *fetcher, const struct slot *slot)
 {
     const struct fetcher_options *options = &fetcher->all->options;
@@ -137,7 +137,7 @@ static void look_at_values(struct fetcher *fetcher, const struct slot *slot)
 
 /* ---- one batch ---------------------------------------------------------- */
 
-/* Rows that are not on the device yet. */
+/* Rows that are not yet on the device. */
 static enum error fetch_missing(struct fetcher *fetcher, int64_t sequence, struct slot *slot)
 {
     struct resident_set *set = fetcher->all->options.resident;
@@ -158,7 +158,7 @@ static enum error fetch_missing(struct fetcher *fetcher, int64_t sequence, struc
     return OK;
 }
 
-/* In the store's memory, where they stay. */
+/* Rows in the store's memory, where they stay. */
 static bool find_rows(struct fetcher *fetcher, struct slot *slot)
 {
     slot->memory.rows = NULL;
@@ -219,8 +219,8 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     return error;
 }
 
-/* The copier's queue reads the slot's features, the caller's may read its ids and labels: both are
- * through with its last batch before anything of it is written. */
+/* The copier's queue reads the slot's features, the caller's may read its ids and labels: waits
+ * until both have finished with the slot's last batch before it is overwritten. */
 static enum error wait_for_readers(const struct fetchers *all, const struct slot *slot)
 {
     enum error error = device_event_wait(all->options.device, slot->copied);

@@ -50,9 +50,9 @@ void label_check_free(struct label_check *check)
     free(check);
 }
 
-/* ---- what the sampler's labels are in the store ------------------------- */
+/* ---- the sampler's labels in the store ---------------------------------- */
 
-/* The number of a text among the store's, which are sorted; NAN: it is none of them. */
+/* A text's number in the store's sorted list; NAN: not found. */
 static double find_text(const struct store_info *store, const char *text)
 {
     size_t low = 0;
@@ -97,7 +97,7 @@ static enum error add_label(struct label_check *check, const cJSON *entry)
     return OK;
 }
 
-/* A frame without labels has one, 0, for all its units. */
+/* A frame without labels has a single one, 0, for all units. */
 static bool is_no_label(const struct label_check *check)
 {
     return check->count == 1 && strcmp(check->texts[0], "0") == 0;

@@ -58,7 +58,7 @@ static void renew_within(struct lease_keeper *keeper, int64_t expires_ms)
         keeper->renew_ns = renew_ns;
 }
 
-/* Up to AT_ONCE seqs that are to be acked, or renewed: those are no longer due. */
+/* Up to AT_ONCE seqs to ack, or to renew: the latter are no longer due. */
 static size_t collect(struct lease_keeper *keeper, bool acks, int64_t seqs[AT_ONCE])
 {
     size_t count = 0;
@@ -72,7 +72,7 @@ static size_t collect(struct lease_keeper *keeper, bool acks, int64_t seqs[AT_ON
     return count;
 }
 
-/* ---- what is said to the sampler, by the thread -------------------------- */
+/* ---- requests to the sampler, on the thread ------------------------------ */
 
 static void lose(struct lease_keeper *keeper, int64_t seq)
 {
@@ -113,7 +113,8 @@ static enum error tell(struct lease_keeper *keeper, bool acks, const int64_t seq
     return error;
 }
 
-/* Where one of them is not ours any more nothing is done for the others: each is told alone. */
+/* If one of them is no longer ours, the sampler does nothing for the others: each is then sent
+ * alone. */
 static enum error settle(struct lease_keeper *keeper, bool acks, const int64_t seqs[], size_t count)
 {
     enum error error = tell(keeper, acks, seqs, count);
@@ -131,7 +132,7 @@ static enum error settle(struct lease_keeper *keeper, bool acks, const int64_t s
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* When there is something to do; now, if that is before. */
+/* When there is something to do; now, if that is past. */
 static int64_t next_work_ns(const struct lease_keeper *keeper)
 {
     int64_t at_ns = keeper->list.count > 0 ? keeper->renew_ns : INT64_MAX;
@@ -154,7 +155,7 @@ static void wait_for_work(struct lease_keeper *keeper)
     }
 }
 
-/* One request, or one for each where some were lost. Returns whether there was one to make. */
+/* One request, or one for each if some were lost. Returns whether there was one to make. */
 static bool work(struct lease_keeper *keeper, bool acks, enum error *ret_error)
 {
     int64_t seqs[AT_ONCE];
@@ -165,8 +166,7 @@ static bool work(struct lease_keeper *keeper, bool acks, enum error *ret_error)
     return count > 0;
 }
 
-/* All that are held now, by as many requests as they need; what comes meanwhile has a time of its
- * own. */
+/* Renews all leases held now, with as many requests as needed; new ones have their own time. */
 static enum error renew(struct lease_keeper *keeper)
 {
     enum error error = OK;
@@ -180,8 +180,8 @@ static enum error renew(struct lease_keeper *keeper)
     return error;
 }
 
-/* One round of what is due. A failure was tried for as long as patience lasts: the pullers, which
- * meet the same one, end the feed. */
+/* One round of what is due. A failed request was retried for as long as patience lasts: the
+ * pullers, which see the same failure, end the feed. */
 static void do_round(struct lease_keeper *keeper, bool renews)
 {
     enum error acked;
@@ -200,7 +200,7 @@ static void do_round(struct lease_keeper *keeper, bool renews)
     pthread_mutex_unlock(&keeper->lock);
 }
 
-/* What was given back is acked, what was not is for others. */
+/* Acks what was put back, and releases the rest. */
 static void end(struct lease_keeper *keeper)
 {
     enum error error = OK;

@@ -17,7 +17,7 @@ void lease_share_begin(struct lease_share *share, const struct sampler_stream *s
         .epoch_draws = stream->epoch_draws, .end = end, .position = stream->position};
 }
 
-/* What was lent before comes from anywhere. The position may go back too: a stream can be set to an
+/* Redelivered batches may be anywhere. The position may also move back: a stream can be set to an
  * earlier one. */
 void lease_share_drawn(struct lease_share *share, const struct sampler_batch *batch)
 {
@@ -39,7 +39,7 @@ void lease_share_drawn(struct lease_share *share, const struct sampler_batch *ba
     share->position = next;
 }
 
-/* Of so many that are left one may be leased ahead. */
+/* One in this many of what is left may be leased ahead. */
 static int64_t divisor(const struct lease_share *share)
 {
     int64_t workers = share->own > 0 ? (share->moved + share->own / 2) / share->own : 1;

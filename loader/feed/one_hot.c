@@ -11,7 +11,7 @@ struct range {
     int64_t least, most;
 };
 
-/* Keys alone: labels as they are written. */
+/* Keys only: labels in their written form. */
 static enum error take_block(void *context, const struct store_block *block)
 {
     struct range *range = context;

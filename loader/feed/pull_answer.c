@@ -47,9 +47,9 @@ static enum error check_position(const struct puller *puller, const struct pull_
     return OK;
 }
 
-/* A sampler that was started again must give the same order; asked on the connection that the
- * batch came from, else the batch is requested again. Behind a gateway, which keeps connections
- * while it answers for a sampler that is away, a repeated request is the sign of it. */
+/* A restarted sampler must have the same order; checked on the connection that the batch came from,
+ * otherwise the batch is requested again. A gateway keeps connections while it answers for a
+ * sampler that is away: there a repeated request is the sign. */
 static enum error ask_the_same(struct pull_connection *connection,
                                const struct sampler_stream *stream, struct pull_plan *plan,
                                struct pull_request *ret_request, struct sampler_batch *ret_batch)
@@ -72,7 +72,7 @@ static enum error ask_the_same(struct pull_connection *connection,
     }
 }
 
-/* Batches that are granted one at a time come from an answer that holds many of them. */
+/* Batches granted one at a time come from a response that holds many. */
 enum error pull_answer_get(struct pull_answer *answer, struct pull_connection *connection,
                            struct pull_plan *plan)
 {

@@ -49,7 +49,7 @@ void pull_bucket_release(struct pull_bucket *bucket)
 
 /* ---- one window --------------------------------------------------------- */
 
-/* The batches of the window in which batch `index` lies; the stream may end before `*ret_end`. */
+/* The window that contains batch `index`; the stream may end before `*ret_end`. */
 static void find_window(const struct pull_bucket *bucket, const struct pull_plan *plan,
                         int64_t index, int64_t *ret_begin, int64_t *ret_end)
 {
@@ -61,7 +61,7 @@ static void find_window(const struct pull_bucket *bucket, const struct pull_plan
         *ret_end = start + epoch;
 }
 
-/* What of the answer belongs to the window; *at moves behind its batches. */
+/* The part of the response that belongs to the window; advances *at after its batches. */
 static void take_answer(struct pull_bucket *bucket, const struct pull_answer *answer,
                         size_t batch_rows, int64_t end, int64_t *at)
 {
@@ -79,7 +79,7 @@ static void take_answer(struct pull_bucket *bucket, const struct pull_answer *an
     *at += (int64_t)((rows + batch_rows - 1) / batch_rows);
 }
 
-/* Up to the stream's end. */
+/* Up to the end of the stream. */
 static enum error gather(struct pull_bucket *bucket, struct pull_connection *connection,
                          struct pull_plan *plan, struct pull_answer *answer, int64_t begin,
                          int64_t end)

@@ -6,11 +6,11 @@
 
 #define BLOCK_LIMIT 64
 
-/* Designs whose batches are the next positions of the order, whatever the size. */
+/* Designs whose batches are the next positions of the order, at any size. */
 static const char *const plain_designs[] = {"proportional", "srs",    "sequential", "equal",
                                             "quota",        "neyman", NULL};
 
-/* Designs of which this is not so, and whose batches take as many positions as they hold units. */
+/* Other designs, whose batches cover as many positions as they hold units. */
 static const char *const even_designs[] = {"pxk", "weighted", "systematic", NULL};
 
 static bool is_one_of(const char *design, const char *const designs[])
@@ -80,8 +80,8 @@ int64_t pull_plan_epoch(const struct pull_plan *plan, int64_t index)
     return plan->drop ? -1 : index * plan->batch_rows / plan->epoch_draws;
 }
 
-/* The n batches that batch k belongs to; with `drop` k alone, where fewer than n B units are left
- * of the epoch and the sampler would skip them. */
+/* The n batches that batch k belongs to; with `drop` only k, if fewer than n B units of the epoch
+ * are left and the sampler would skip them. */
 static int64_t block_at(const struct pull_plan *plan, int64_t k)
 {
     int64_t start = k - k % plan->block;

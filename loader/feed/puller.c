@@ -17,14 +17,14 @@
 #include "loader/feed/puller_private.h"
 #include "loader/feed/stream_check.h"
 
-/* Units that one request of FEED_INDEX asks for, about. */
+/* Approximate units per request of FEED_INDEX. */
 #define ROWS_AHEAD 4096
 #define GRACE_MS 100 /* what is lent to a feed that closes is heard of, and released */
 
 /* ---- stream and store --------------------------------------------------- */
 
-/* A bad row that a batch must hold is an error now rather than after hours of training. Rows are
- * counted unless the caller names the stream (`expected`): it has done so. */
+/* A bad row that some batch must contain is an error now rather than after hours of training. Rows
+ * are counted unless the caller names the stream (`expected`), which means that it has done so. */
 static enum error check_stream(const struct puller *puller, const struct sampler_stream *stream)
 {
     const struct puller_options *options = &puller->options;
@@ -38,7 +38,7 @@ static enum error check_stream(const struct puller *puller, const struct sampler
     return error;
 }
 
-/* If the token may not read the stream, pull without the check. */
+/* If the token may not read the stream, pulls without the check. */
 static enum error check_before_draws(struct pull_connection *connection)
 {
     struct sampler_stream stream;
@@ -55,7 +55,7 @@ static enum error check_before_draws(struct pull_connection *connection)
     return check_stream(connection->puller, &stream);
 }
 
-/* One connection asks for what is compared with the store, the others wait for what it finds. */
+/* One connection fetches what is compared with the store, the others wait for its result. */
 static enum error prepare(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
@@ -125,7 +125,7 @@ static enum error describe(struct pull_connection *connection)
     return error ? error : check_stream(puller, stream);
 }
 
-/* A stream of one rank ends where the sampler says so; one of several where their steps do. */
+/* With one rank, the stream ends where the sampler says so; with several, where their steps do. */
 static enum error begin_walk(struct puller *puller, const struct pull_plan *plan)
 {
     struct rank_walk *walk = &puller->options.walk;
@@ -144,7 +144,7 @@ static enum error begin_walk(struct puller *puller, const struct pull_plan *plan
     return OK;
 }
 
-/* What FEED_INDEX is to bring next. */
+/* The next batches of FEED_INDEX. */
 static enum error take_walk(struct puller *puller, int64_t *left, struct grant *ret_grant)
 {
     if (!rank_walk_next(&puller->options.walk, *left, ret_grant)) {
@@ -196,7 +196,7 @@ static void note_result(struct puller *puller, enum error error)
     pthread_cond_broadcast(&puller->changed);
 }
 
-/* Under the lock; the thread is the last one. */
+/* Under the lock; the last thread is leaving. */
 static void tell_end(struct puller *puller)
 {
     if (!puller->report.code) {
@@ -286,8 +286,8 @@ enum error puller_start(const struct puller_options *options, struct pull_queue 
     return OK;
 }
 
-/* Here the count is stored, then `wake_at` read; await_share() does it the other way round: one of
- * them sees the other. */
+/* Stores the count, then reads `wake_at`; await_share() does it the other way round, so one of them
+ * sees the other. */
 void puller_handed(struct puller *puller, int64_t count)
 {
     atomic_store(&puller->handed, count);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Draws on several connections, in the sampler's order. A clock counts sends and arrivals. The
- * sampler serves a request after it was sent and before its answer arrives; so a request sent after
- * an answer arrived can only bring later positions, and one that was on its way before may bring
- * earlier ones. The threads wait for those, then the smallest position goes first. Batches that
- * were lent before come from anywhere: one thread pushes at a time.
+ * Draws on several connections, in the sampler's order. A logical clock counts sends and arrivals.
+ * The sampler serves a request after it was sent and before its response arrives; so a request sent
+ * after a response arrived can only bring later positions, while one in flight before may bring
+ * earlier ones. The threads wait for those, then the smallest position goes first. Redelivered
+ * batches may be anywhere. One thread pushes at a time.
  */
 #include <stdio.h>
 
@@ -44,15 +44,15 @@ static bool is_ended(const struct puller *puller)
            (options->batches >= 0 && puller->requested >= options->batches);
 }
 
-/* What the caller has not had yet. Of a batch that came in pieces it may have had some before all
- * of them are counted. */
+/* Batches that the caller has not taken yet. It may have taken pieces of a batch before all of them
+ * are counted. */
 static int64_t ahead(const struct puller *puller, int64_t handed)
 {
     return puller->asked > handed ? puller->asked - handed : 0;
 }
 
-/* Waits until the caller has taken enough of what is leased. Returns for how many batches a request
- * may be then; 0: it has ended. */
+/* Waits until the caller has taken enough of what is leased. Returns how many batches a request may
+ * then ask for; 0: the stream has ended. */
 static size_t await_share(struct puller *puller)
 {
     const struct puller_options *options = &puller->options;
@@ -75,7 +75,7 @@ static size_t await_share(struct puller *puller)
     return room < (int64_t)at_once ? (size_t)room : at_once;
 }
 
-/* For how many batches; 0: there is nothing more to ask for. */
+/* How many batches to request; 0: nothing is left to request. */
 static size_t begin_request(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
@@ -94,7 +94,7 @@ static size_t begin_request(struct pull_connection *connection)
     return batches;
 }
 
-/* The answer is here; waits for its turn. */
+/* A response has arrived; waits for its turn. */
 static enum error await_turn(struct pull_connection *connection, int64_t first)
 {
     struct puller *puller = connection->puller;
@@ -116,8 +116,8 @@ static enum error await_turn(struct pull_connection *connection, int64_t first)
     return error;
 }
 
-/* `missing`: of the batches that were asked for; the connection asks for them again. `cut`: so many
- * more batches were made of those that came. */
+/* `missing`: requested batches that did not come; the connection requests them again. `cut`: how
+ * many more batches were made of those received. */
 static void end_request(struct pull_connection *connection, size_t missing, int64_t cut)
 {
     struct puller *puller = connection->puller;
@@ -129,7 +129,7 @@ static void end_request(struct pull_connection *connection, size_t missing, int6
     pthread_mutex_unlock(&puller->lock);
 }
 
-/* Whom the caller then waits for: another feed of its own thread, perhaps. */
+/* Whom the caller then waits for: perhaps another feed of its own thread. */
 static void say_what_is_lent(const struct puller *puller)
 {
     char reason[512];
@@ -138,8 +138,8 @@ static void say_what_is_lent(const struct puller *puller)
     ring_say(puller->ring, reason);
 }
 
-/* What is lent to us comes to an end when its batches are given back; nobody waits for the turn of
- * a connection that waits for that. */
+/* Our own leases end when their batches are put back; nobody waits for the turn of a connection
+ * that waits for that. */
 static enum error await_what_is_lent(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
@@ -157,7 +157,7 @@ static enum error await_what_is_lent(struct pull_connection *connection)
     return error;
 }
 
-/* The keeper has what came before anything is done with it. */
+/* Registers leases with the keeper before anything else is done with them. */
 static enum error keep(struct puller *puller, const struct sampler_batch batches[], size_t count)
 {
     struct lease_keeper *leases = puller->options.leases;
@@ -173,8 +173,8 @@ static enum error keep(struct puller *puller, const struct sampler_batch batches
     return error;
 }
 
-/* Seqs for which no batch came are asked for next: holes between those that were acked are what
- * the sampler would have to remember. */
+/* Seqs without a batch are requested next: the sampler would have to remember the holes between
+ * acked ones. */
 static enum error lease(struct pull_connection *connection, size_t most,
                         struct sampler_batch ret_batches[], size_t *ret_count)
 {

@@ -7,7 +7,7 @@
 
 #define BATCHES_LIMIT (INT64_MAX / 4) /* no sum overflows */
 
-/* Of the batches beyond the first that is not done, those of this rank, as steps. */
+/* This rank's batches after the first one that is not done, as steps. */
 static enum error take_steps(struct rank_state *state, const struct index_set *batches)
 {
     enum error error = OK;
@@ -55,7 +55,7 @@ enum error rank_state_parse(struct rank_state *state, const char *text,
     return error;
 }
 
-/* Steps that were done when the feed began are no batches of it. */
+/* Steps that were done when the feed began are not among its batches. */
 static int64_t step_of(const struct rank_state *state, int64_t sequence)
 {
     int64_t step = sequence;
@@ -70,7 +70,7 @@ enum error rank_state_add(struct rank_state *state, int64_t sequence)
     return index_set_add(&state->done, (struct index_range){step, step + 1});
 }
 
-/* The batches of a run of steps: a run, too, of a rank that is alone. */
+/* The batches of a run of steps: for a single rank also a run. */
 static enum error add_batches(const struct rank_state *state, const struct index_range *steps,
                               struct index_set *batches)
 {

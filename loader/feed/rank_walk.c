@@ -37,7 +37,7 @@ enum error rank_walk_begin(struct rank_walk *walk, int64_t batches)
     return OK;
 }
 
-/* Rounds come to the first part of all ranks, then to the second; this one's place among all. */
+/* Rounds go to the first part of all ranks, then to the second; this one's place among all. */
 static int64_t place(const struct rank_walk *walk)
 {
     return walk->part * walk->world + walk->rank;
@@ -48,7 +48,7 @@ static int64_t left(const struct rank_walk *walk)
     return walk->batches > walk->first ? walk->batches - walk->first : 0;
 }
 
-/* Batches that fill up the last round, or (negative) are left out of it. */
+/* Batches that fill up the last round, or (negative) are left out. */
 static int64_t filling(const struct rank_walk *walk)
 {
     int64_t over = left(walk) % walk->world;
@@ -74,7 +74,7 @@ int64_t rank_walk_batch(const struct rank_walk *walk, int64_t step)
     return batch < walk->batches ? batch : batch % walk->batches;
 }
 
-/* One of the first batches that fills up the last round lies before what is this place's first. */
+/* A batch that fills up the last round may precede this place's first one. */
 int64_t rank_walk_round(const struct rank_walk *walk, int64_t batch)
 {
     if (batch >= walk->first + place(walk))

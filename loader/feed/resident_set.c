@@ -11,7 +11,7 @@
 
 #define NO_PLACE UINT32_MAX
 
-/* What is known of a place that has a row; 25 bytes beside its table. */
+/* The facts about each place with a row; 25 bytes in addition to its table. */
 struct resident_set {
     struct device *device;
     void *memory; /* owned; [limit + K * B, row_bytes] */
@@ -88,7 +88,7 @@ void resident_rows_release(struct resident_rows *rows)
     free(rows->status);
 }
 
-/* Those that stay come first; the others are collected from the end of the list on. */
+/* Those that stay come first; the others are collected from the end of the list. */
 struct missing {
     size_t batch_rows;
     size_t kept, own;
@@ -106,7 +106,7 @@ static uint32_t miss(struct resident_set *set, struct missing *missing, int64_t 
     return place;
 }
 
-/* Own places follow the order of the list. */
+/* The slot's own places follow the order of the list. */
 static void finish(const struct resident_set *set, const struct missing *missing,
                    const int64_t *ids, size_t slot, uint32_t *places)
 {

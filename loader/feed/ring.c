@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One mutex for the states, one condition for each kind of waiter: fetchers (freed), copier
- * (filled), caller (copied). Copier and caller are woken for the one batch that each waits for, and
- * where both wait for the same one, the caller copies it; fetchers, who can work ahead, when half
- * of the slots are free (or the caller runs dry), so that they wake up once for several batches;
- * the copier, when it waits for targets, in the same way.
+ * One mutex for the states, one condition per kind of waiter: fetchers (freed), copier (filled),
+ * caller (copied). Copier and caller are woken for the one batch that each waits for; if both wait
+ * for the same one, the caller copies it. Fetchers, which work ahead, are woken when half of the
+ * slots are free (or the caller runs dry), so that one wake-up serves several batches; likewise the
+ * copier, when it waits for targets.
  */
 #include "loader/feed/ring.h"
 
@@ -115,8 +115,8 @@ static void slot_move(struct ring *ring, struct slot *slot, enum slot_state from
     slot->state = to;
 }
 
-/* Round and round, so that the slot whose work on the device is most likely done comes first. A CPU
- * is done with all of them: there the first one, whose memory is most likely in the cache. */
+/* Round-robin, so that the slot whose work on the device is most likely complete comes first. On a
+ * CPU all of it is complete: there the first slot, whose memory is most likely in the cache. */
 static struct slot *find_free(struct ring *ring)
 {
     if (ring->device->kind == DEVICE_CPU)
@@ -282,7 +282,7 @@ static void warn_of_long_wait(const struct ring *ring, int64_t sequence, int64_t
                 state == SLOT_FREE ? ring->reason : "");
 }
 
-/* Callers that must hear signals, or have other work, wait in slices. */
+/* Callers that must notice signals, or have other work, wait in slices. */
 static void begin_wait(struct ring *ring, int64_t sequence)
 {
     int64_t now_ns = clock_now_ns();
@@ -293,7 +293,7 @@ static void begin_wait(struct ring *ring, int64_t sequence)
     ring->warn_ns = clock_deadline_ns(LONG_WAIT_MS);
 }
 
-/* The caller runs dry: whatever is free is worth filling now. */
+/* The caller runs dry: any free slot is worth filling now. */
 static void hurry(struct ring *ring)
 {
     if (ring->free_waiters > 0 && ring->counts[SLOT_FREE] > 0)
@@ -308,7 +308,7 @@ static enum error not_yet(void)
     return error_set_kind(ERROR_TIMEOUT, RING_NOT_YET);
 }
 
-/* Whoever interrupts asks for one wait to end. */
+/* An interrupt ends one wait. */
 static enum error check_caller(struct ring *ring, int64_t deadline_ns)
 {
     if (ring->interrupted) {
@@ -320,8 +320,8 @@ static enum error check_caller(struct ring *ring, int64_t deadline_ns)
     return OK;
 }
 
-/* COPIED, or READY and the caller's to copy: its copier is busy elsewhere or asleep; or, while the
- * copier is at it, the next one that nobody copies yet. */
+/* COPIED, or READY for the caller to copy: the copier is busy elsewhere or asleep; or, while the
+ * copier works on it, the next one that nobody copies yet. */
 static struct slot *find_for_caller(struct ring *ring, int64_t sequence)
 {
     struct slot *slot = find(ring, SLOT_COPIED, sequence);
@@ -350,7 +350,7 @@ static enum error wait_for_copied(struct ring *ring, int64_t sequence, int64_t d
     return error;
 }
 
-/* A copier that waited for the number that the caller has now may find the next one there. */
+/* A copier that waited for the number that the caller now has may find the next one ready. */
 static bool caller_takes(struct ring *ring, struct slot *slot)
 {
     if (slot->state == SLOT_COPIED) {

@@ -23,7 +23,7 @@ static enum error check_header(const struct sampler_batch_header *header, bool l
     return OK;
 }
 
-/* Of one batch that is all there is, or of the first of a list. */
+/* Of the only batch, or of the first one in a list. */
 static enum error check_length(const struct sampler_batch_header *header, size_t length,
                                bool listed)
 {
@@ -34,7 +34,7 @@ static enum error check_length(const struct sampler_batch_header *header, size_t
                      header->rows, text_plural(header->rows, "unit", "units"), length, right);
 }
 
-/* One test for all ids: the sign bit of their union. */
+/* One test for all ids: the sign bit of their bitwise OR. */
 static enum error check_ids(const int64_t *ids, size_t count)
 {
     int64_t all = 0;

@@ -208,9 +208,8 @@ static enum error read_count(const cJSON *object, const char *key, const char *w
     return error;
 }
 
-/* A seed has 63 bits, a JSON number as cJSON keeps it 53: the digits are taken from the text. Of
- * all that reads "seed": there (a value, a member of some other object), the one that cJSON found
- * is meant. */
+/* A seed has 63 bits, a JSON number in cJSON 53: the digits are taken from the text. Of all places
+ * that read "seed": (a value, a member of some other object), picks the one that cJSON found. */
 static enum error read_seed(const cJSON *object, const char *text, const char *what,
                             int64_t *ret_seed)
 {
@@ -472,7 +471,7 @@ static enum error lease_several(struct sampler_client *client, const char *targe
     return error;
 }
 
-/* Samplers of old know no batches=, and others let no answer be that large. */
+/* Old samplers do not support batches=, and others may refuse so large a response. */
 static bool refuses_several(const struct sampler_client *client)
 {
     char reason[REASON_BYTES];
@@ -566,7 +565,7 @@ static void index_target(const struct sampler_client *client, size_t size, int64
     batch_target(client, size, text, out);
 }
 
-/* Samplers of old refuse a worker beside index=. */
+/* Old samplers refuse worker= with index=. */
 static bool refuses_reader(const struct sampler_client *client)
 {
     char reason[REASON_BYTES];

@@ -13,13 +13,13 @@
 #define ALIGNMENT_BYTES ((size_t)4096)
 #define FAR_BYTES ((size_t)64 << 10) /* a stride of rows that is many pages long */
 
-/* Where the parts of all slots begin in the piece of host memory: slot 0's, slot 1's, ... */
+/* Where each part begins in the piece of host memory: slot 0's, slot 1's, ... */
 struct host_layout {
     size_t rows, ids, labels;
     size_t bytes;
 };
 
-/* One small thing a row that the device has, too. */
+/* A small per-row item that is also on the device. */
 struct side {
     size_t bytes;    /* a row; 0: not wanted */
     size_t begin;    /* as those of a layout */
@@ -40,7 +40,7 @@ struct slot_memory {
     size_t free_count;
 };
 
-/* One part of a piece for all; as aligned as pages are. */
+/* One part for all slots, page-aligned. */
 static size_t part_bytes(size_t rows, size_t row_bytes)
 {
     return (rows * row_bytes / ALIGNMENT_BYTES + 1) * ALIGNMENT_BYTES;
@@ -58,7 +58,7 @@ static size_t add_parts(struct host_layout *layout, size_t slots, size_t rows, s
     return begin;
 }
 
-/* Of `sides` too. */
+/* Also fills in `sides`. */
 static struct host_layout layout_of(const struct ring_shape *shape, struct side sides[SIDES])
 {
     struct host_layout layout = {.bytes = 0};
@@ -72,8 +72,8 @@ static struct host_layout layout_of(const struct ring_shape *shape, struct side 
     return layout;
 }
 
-/* A machine that promises more memory than it has ends the program when it is touched; what cannot
- * fit at all is refused before. */
+/* An overcommitting machine kills the program when memory is touched; what cannot fit at all is
+ * refused before. */
 static enum error check_size(const struct ring_shape *shape, const struct device *device)
 {
     size_t places = shape->has_places ? sizeof(uint32_t) : 0;
@@ -124,7 +124,7 @@ static void *host_part(const struct slot_memory *memory, size_t begin, const str
     return part(memory->host + begin, slot->number, memory->shape.rows, row_bytes);
 }
 
-/* A slot's part of a side; both stay NULL where it is not wanted. */
+/* A slot's part of a side; both stay NULL if it is not requested. */
 static void bind_side(const struct slot_memory *memory, const struct slot *slot,
                       const struct side *side, void **ret_host, void **ret_device)
 {
@@ -168,8 +168,8 @@ static enum error slot_init(struct slot_memory *memory, struct slot *slot)
     return error ? error : device_event_new(memory->device, &slot->released);
 }
 
-/* Rows that differ in length come with the stride of the store's longest: beside one of megabytes,
- * each short one would have a huge page cleared for it. Only a wish. */
+/* Rows that differ in length have the stride of the store's longest: if that has megabytes, each
+ * short row would cause a huge page to be cleared. Only a hint. */
 static void want_small_pages(const struct slot_memory *memory)
 {
     const struct ring_shape *shape = &memory->shape;

@@ -7,8 +7,8 @@
 #include "common/log.h"
 #include "common/text.h"
 
-/* Without replacement an epoch as long as the frame holds every unit. Not with bernoulli, which GET
- * /streams/NAME shows by the design's name only. */
+/* Without replacement an epoch as long as the frame contains every unit. Not so with bernoulli,
+ * which only the design's name in GET /streams/NAME shows. */
 static bool draws_all(const struct sampler_stream *stream)
 {
     return !stream->replacement && stream->epoch_draws >= stream->units &&

@@ -21,7 +21,7 @@ struct stream_position {
     struct sampler_stream stream;
     int64_t batch_rows;    /* B, at least 1 */
     int64_t bucket_window; /* of a feed with buckets (feed.h), whose batches hold other units; 0:
-                        * none */
+                            * none */
     bool ended;            /* no batch after those done is trained, and there are steps left */
 };
 
