@@ -36,7 +36,7 @@ static enum error cancelled(const struct cache_place *place)
     return error_set(ERROR_CANCELLED, "%s is not made: the program stops", place->rows);
 }
 
-/* Until a change of the source's files would get them another time. */
+/* Waits until a change of the source's files would get them another time. */
 static enum error wait_for_times(const struct cache_place *place)
 {
     int64_t now_ns = (int64_t)(clock_wall_seconds() * 1e9);
@@ -58,7 +58,7 @@ static enum error make_room(const struct cache_place *place, const struct store_
     return error;
 }
 
-/* Are the files still those that the key was made of? If so, they were while they were read. */
+/* Are the files still those of the key? If so, they were while they were read. */
 static enum error check_source(const struct cache_place *place)
 {
     struct cache_key now;
@@ -120,7 +120,7 @@ static enum error open_it(const struct cache_place *place, struct kept_rows **re
     return kept_rows_open(place->rows, &place->key, place->source.uri, ret_kept);
 }
 
-/* With the lock: what another one made before we had it will do. */
+/* Under the lock: a cache that another program finished before will do. */
 static enum error make_locked(struct cache_builder *builder, struct kept_rows **ret_kept)
 {
     const struct cache_place *place = builder->place;

@@ -75,7 +75,7 @@ char *cache_folder_lock(const struct cache_folder *folder, const struct cache_ke
 
 /* ---- locks -------------------------------------------------------------- */
 
-/* Locks an open file at once, if it still has its name; else *ret_gone, or ERROR_CONFLICT. */
+/* Locks an open file at once if it still has its name; else *ret_gone, or ERROR_CONFLICT. */
 static enum error lock(int descriptor, const char *path, bool *ret_gone)
 {
     struct stat status;
@@ -88,7 +88,7 @@ static enum error lock(int descriptor, const char *path, bool *ret_gone)
     return OK;
 }
 
-/* Who gives a lock back removes it: what was opened before may be nobody's way any more. */
+/* Releasing a lock removes its file: a descriptor opened before may lock a deleted file. */
 enum error cache_lock_take(const char *path, int *ret_descriptor)
 {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -109,7 +109,7 @@ enum error cache_lock_take(const char *path, int *ret_descriptor)
     return error_set(ERROR_CONFLICT, "%s is taken by one program after the other", path);
 }
 
-/* Unlocked before it is closed: a child of fork(2) may have the descriptor, too. */
+/* Unlocked before it is closed: a child of fork(2) may have the descriptor too. */
 void cache_lock_put(const char *path, int descriptor)
 {
     unlink(path);
@@ -117,7 +117,7 @@ void cache_lock_put(const char *path, int descriptor)
     close(descriptor);
 }
 
-/* ---- what is there ------------------------------------------------------ */
+/* ---- listing ------------------------------------------------------------ */
 
 struct listing {
     struct cache_entry *entries; /* owned; [count] */
@@ -125,13 +125,13 @@ struct listing {
     uint64_t bytes; /* of them, and of what is being made */
 };
 
-/* Behind the key of a name; NULL: it is none of ours. */
+/* What follows the key in a name; NULL: not one of ours. */
 static const char *ending_of(const char *name)
 {
     return strspn(name, "0123456789abcdef") == KEY_DIGITS ? name + KEY_DIGITS : NULL;
 }
 
-/* When nobody uses it; true: it is gone. */
+/* Only if nobody uses it; true: it was removed. */
 static bool remove_unused(const char *path)
 {
     int descriptor = -1;
@@ -184,7 +184,7 @@ static enum error add_entry(struct listing *listing, const char *path, bool is_w
     return OK;
 }
 
-/* `clear`: what killed programs left is removed. */
+/* `clear`: remove leftovers of killed programs. */
 static enum error add_name(struct listing *listing, const struct cache_folder *folder,
                            const char *name, bool clear)
 {
@@ -251,7 +251,8 @@ enum error cache_folder_list(const struct cache_folder *folder, struct cache_ent
 
 /* ---- room --------------------------------------------------------------- */
 
-/* Without a limit the disk is one; where it cannot be asked, writing says that it is full. */
+/* Without a limit the disk is the limit; if its free space is unknown, a write will report a full
+ * disk. */
 static bool has_room(const struct cache_folder *folder, uint64_t used, uint64_t bytes)
 {
     struct statvfs disk;
@@ -277,7 +278,7 @@ static enum error refuse(const struct cache_folder *folder, uint64_t used, uint6
                      folder->path, bytes);
 }
 
-/* Those that nobody has open, until there is room; *ret_bytes: what the others take. */
+/* Removes caches that nobody has open until there is room; *ret_bytes: size of the others. */
 static enum error remove_until(const struct cache_folder *folder, uint64_t bytes,
                                uint64_t *ret_bytes)
 {

@@ -14,12 +14,12 @@
 
 #define FORMAT "tombola row cache 1, " PACKAGE_VERSION
 #define NAMES_LIMIT_BYTES ((size_t)256 << 20)
-/* Two changes of a file may get the same time within a tick of the kernel, 10 ms at most, or within
- * two seconds on file systems that keep seconds. */
+/* Two changes of a file may get the same time within a kernel tick, 10 ms at most, or within two
+ * seconds on file systems that store seconds. */
 #define FINE_NS 100000000LL
 #define COARSE_NS 3000000000LL
 
-/* ---- what rows are read from -------------------------------------------- */
+/* ---- sources of rows ---------------------------------------------------- */
 
 enum error cache_source_init(struct cache_source *source, const char *uri)
 {
@@ -49,7 +49,7 @@ enum error cache_source_add_file(struct cache_source *source, const char *path)
 
 /* ---- keys --------------------------------------------------------------- */
 
-/* What is told of a file. */
+/* The facts of a file that enter the key. */
 struct facts {
     uint64_t is_there, size_bytes, inode;
     int64_t modified_ns, changed_ns;

@@ -18,7 +18,7 @@
 
 #define LOCK_ATTEMPTS 20 /* a listing holds the lock for a moment */
 
-/* Without the lock the cache may be removed while it is open, which takes nothing from it. */
+/* Without the lock the cache may be removed while open, which does no harm. */
 static void hold(int descriptor)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
@@ -36,7 +36,7 @@ static enum error open_rows(const char *path, struct store **ret_store)
     return error;
 }
 
-/* What has the name and a sound header: is it what it should be? */
+/* The file has the name and a valid header: does the key match? */
 static enum error check_key(const struct rows_store *rows, const struct cache_key *key)
 {
     const struct rows_header *header = &rows->header;
@@ -46,7 +46,7 @@ static enum error check_key(const struct rows_store *rows, const struct cache_ke
     return error_set(ERROR_INPUT, "%s holds other rows than its name says", rows->path);
 }
 
-/* One line of it, whatever it was. */
+/* Its URIs as one line. */
 static char *name_of(const char *uri)
 {
     char *name = strdup(uri);
@@ -123,7 +123,7 @@ void kept_rows_remove(const struct kept_rows *kept)
         unlink(kept->path);
 }
 
-/* A look is no use: where the read moved the time of the last one, it is put back. */
+/* Looking does not count as use: if the read changed the access time, it is restored. */
 static enum error look_into(const char *path, struct source_file *ret_file,
                             struct rows_header *ret_header)
 {

@@ -30,9 +30,9 @@ struct kept_reader {
     struct reader *kept, *inner; /* owned; NULL: not opened yet */
 };
 
-/* ---- the cache, while it is sound --------------------------------------- */
+/* ---- the cache, while it is valid --------------------------------------- */
 
-/* NULL: there is none. */
+/* NULL: none. */
 static struct kept_rows *kept_of(const struct kept_store *store)
 {
     if (atomic_load_explicit(&store->is_retired, memory_order_acquire))
@@ -40,7 +40,7 @@ static struct kept_rows *kept_of(const struct kept_store *store)
     return store->found || !store->builder ? store->found : cache_builder_kept(store->builder);
 }
 
-/* This thread's message says what is wrong with it; the first thread's is told. */
+/* This thread's message says what is wrong with the cache; only the first is logged. */
 static void retire(struct kept_store *store, const struct kept_rows *kept)
 {
     if (atomic_exchange(&store->is_retired, true))
@@ -66,7 +66,7 @@ static bool same_texts(const char *const *a, size_t a_count, const char *const *
     return same;
 }
 
-/* Is what was opened what the cache was made of? */
+/* Is the opened store the one that the cache was made from? */
 static enum error check_inner(const struct kept_store *store, const struct store *inner)
 {
     const struct store_info *then = &store->store.info, *now = store_info(inner);
@@ -167,7 +167,7 @@ static enum error kept_reader_fetch(struct reader *base, const int64_t *ids, siz
                                    labels, status);
 }
 
-/* By the cache, which has them in memory, if it can be opened. */
+/* From the cache, if it can be opened: it has them in memory. */
 static enum error kept_reader_measure(struct reader *base, const int64_t *ids, size_t count,
                                       int64_t *lengths)
 {
@@ -189,7 +189,7 @@ static bool kept_reader_knows_lengths(const struct reader *base)
 
 /* ---- all rows ----------------------------------------------------------- */
 
-/* Rows that were handed out already are left out. */
+/* Skips rows that were already delivered. */
 struct passing {
     store_sink *sink;
     void *context;
@@ -239,7 +239,7 @@ static enum error pass(void *context, const struct store_block *given)
     return error;
 }
 
-/* Of the cache where there is one, or will be: no store is read twice at a time. */
+/* From the cache if there is one, or will be: no store is read twice at a time. */
 static enum error kept_store_scan(struct store *base, enum scan_columns columns, store_sink *sink,
                                   void *context)
 {
@@ -348,7 +348,7 @@ static enum error describe(struct kept_store *store, const struct store *from)
     return store->store.info.uri ? OK : error_set_memory(1, "a store's URI");
 }
 
-/* Rows come from the store, and a cache is made of them. */
+/* Rows come from the store while a cache is made from them. */
 static enum error begin_cache(struct kept_store *store, struct store *inner)
 {
     atomic_store(&store->inner, inner);
@@ -358,7 +358,7 @@ static enum error begin_cache(struct kept_store *store, struct store *inner)
     return error;
 }
 
-/* The store itself; *ret_plain: there is no more to it. `cause`: why there is no cache. */
+/* Opens the store itself; *ret_plain: nothing else is needed. `cause`: why there is no cache. */
 static enum error open_uncached(struct kept_store *store, const struct kept_store_options *options,
                                 enum error cause, struct store **ret_plain)
 {
@@ -377,7 +377,7 @@ static enum error open_uncached(struct kept_store *store, const struct kept_stor
     return OK;
 }
 
-/* What is not needed, with this thread's message kept. */
+/* Discards what is not needed, keeping this thread's message. */
 static enum error discard(struct kept_store *store, enum error error)
 {
     struct error_report report;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chooses a device by name and passes calls through its table. CUDA's table is linked in only when
- * the build has it; without it the name "cuda" is an error that says so.
+ * Chooses a device by name and passes calls through its table. CUDA's table is linked only if the
+ * build has it; without it the name "cuda" is an error that says so.
  */
 #include "loader/device/device.h"
 
@@ -30,7 +30,7 @@ static enum error open_cuda(int index, struct device **ret_device)
 #endif
 }
 
-/* NVIDIA's driver made one of these (dxg: in WSL). */
+/* NVIDIA's driver created one of these (dxg: in WSL). */
 static bool has_gpu(void)
 {
     return access("/dev/nvidia0", F_OK) == 0 || access("/dev/nvidiactl", F_OK) == 0 ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU as a device: host memory is device memory, every call is done when it returns, events are
- * always reached. What it computes is the reference for the other devices: one multiplication an
- * element, rounded once.
+ * The CPU as a device: host memory is device memory, every call is complete when it returns, so are
+ * events. Its results are the reference for other devices: one multiplication per element, rounded
+ * once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define ROWS_AHEAD 8 /* that are prefetched */
 #define LINE_BYTES 64
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
-/* More than any machine of today has; keeps the sums below from overflowing. */
+/* More than any machine has; keeps the sums below from overflowing. */
 #define BYTES_LIMIT ((size_t)1 << 46)
 
 struct device_queue {
@@ -159,7 +159,7 @@ static enum error cpu_copy(struct device_queue *queue, void *to, const void *fro
 }
 
 /* gcc vectorizes loops of unknown length only above -O2; the bodies are inlined into a baseline and
- * an AVX2 function, chosen at run time, so that one binary is fast on both. */
+ * an AVX2 function, chosen at run time, so one binary is fast on both. */
 #if defined(__clang__)
 #define VECTORIZED
 #else
@@ -276,7 +276,7 @@ static enum error cpu_normalize_f32(struct device_queue *queue, float *x, size_t
 
 /* ---- rows from anywhere ------------------------------------------------- */
 
-/* Row i; asks the memory for one of those that come next. */
+/* Row i; prefetches one of the next rows. */
 static const void *row_at(const struct device_rows *from, size_t i, size_t row_bytes)
 {
     const uint8_t *rows = from->rows;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA as a device. The runtime is linked statically and loads the driver by itself: a machine
- * without driver or GPU fails in cudaGetDeviceCount() and nowhere else. Every call names its GPU
- * first, because CUDA keeps that choice per thread and callers are many threads.
+ * CUDA as a device. The runtime is linked statically and loads the driver itself: a machine without
+ * driver or GPU fails only in cudaGetDeviceCount(). Every call selects its GPU first, because CUDA
+ * keeps that choice per thread and there are many calling threads.
  *
- * The kernels round each step (__fmul_rn and its kin, never fused), so that results are bit-equal
- * to those of device_cpu.c.
+ * The kernels round each step (__fmul_rn and similar, never fused), so results are bit-equal to
+ * those of device_cpu.c.
  */
 #include <cuda_runtime_api.h>
 
@@ -34,7 +34,7 @@ struct device_event {
     cudaEvent_t event;
 };
 
-/* cudaGetLastError() also forgets the error, so that the next call does not report it again. */
+/* cudaGetLastError() also clears the error, so that the next call does not report it again. */
 static enum error fail(const struct device *device, cudaError_t status, const char *what)
 {
     cudaGetLastError();
@@ -79,7 +79,7 @@ static enum error count_devices(int *ret_count)
         CUDART_VERSION % 1000 / 10);
 }
 
-/* A GPU that exists may still be one that this build has no code for. */
+/* A GPU may exist for which this build has no code. */
 __global__ void normalize_f32(float *x, size_t count, size_t columns, const float *mean,
                               const float *deviation)
 {
@@ -148,7 +148,7 @@ static enum error enter(const struct device *device)
     return status == cudaSuccess ? OK : fail(device, status, "the GPU cannot be chosen");
 }
 
-/* Freeing works without it, but CUDA would then start a GPU that this thread never used. */
+/* Freeing works without it, but CUDA would then initialize a GPU that this thread never used. */
 static void choose_to_free(const struct device *device)
 {
     cudaSetDevice(device->index);
@@ -156,17 +156,16 @@ static void choose_to_free(const struct device *device)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* A page before what the caller gets says how it goes back. */
+/* A page before the caller's memory records how to free it. */
 struct pinned {
     size_t bytes; /* with this page */
     bool registered;
 };
 #define PAGE_BYTES ((size_t)4096)
 
-/* Huge pages that were touched are locked in a fifth of the time that cudaHostAlloc() takes for as
- * many bytes (100 against 490 ms a GiB). A child that fork() made does not have them, as it does
- * not have cudaHostAlloc()'s: pages that it shared would be copied when the parent writes them, and
- * the GPU would go on to read the old ones. */
+/* Touched huge pages are locked in a fifth of the time that cudaHostAlloc() needs (100 versus 490
+ * ms per GiB). A forked child does not have them, nor cudaHostAlloc()'s: shared pages would be
+ * copied when the parent writes them, and the GPU would continue to read the old ones. */
 static cudaError_t pin_pages(size_t bytes, struct pinned **ret_pinned)
 {
     char *memory = (char *)huge_memory_new(bytes, "page-locked memory");
@@ -186,7 +185,7 @@ static cudaError_t pin_pages(size_t bytes, struct pinned **ret_pinned)
     return cudaSuccess;
 }
 
-/* Where pages cannot be registered (some systems). */
+/* For systems that cannot register pages. */
 static cudaError_t pin_by_driver(size_t bytes, struct pinned **ret_pinned)
 {
     void *memory;
@@ -409,7 +408,7 @@ static enum error cuda_queue_await(struct device_queue *queue, struct device_eve
 
 /* ---- kernels ------------------------------------------------------------ */
 
-/* Four elements a thread: a warp reads 128 bytes and writes 512, both in one piece. */
+/* Four elements per thread: a warp reads 128 bytes and writes 512, each contiguously. */
 __global__ void u8_to_f32_by_4(float4 *to, const uchar4 *from, size_t quads, float scale)
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
@@ -521,8 +520,8 @@ static enum error cuda_normalize_f32(struct device_queue *queue, float *x, size_
 
 /* ---- rows from anywhere ------------------------------------------------- */
 
-/* A row is grid row y's, and its columns are those of the blocks beside each other in it, so that a
- * warp reads and writes in one piece. `rows` [.., stride], `to` [count, columns], of Element. */
+/* Grid row y handles row y, adjacent blocks its columns, so a warp reads and writes contiguously.
+ * `rows` [.., stride], `to` [count, columns], of Element. */
 template <typename Element>
 __global__ void gather(Element *to, const Element *rows, size_t stride, const uint32_t *places,
                        size_t count, size_t columns)
@@ -583,7 +582,7 @@ __global__ void gather_f32_normal(float *to, const float *rows, size_t stride,
     }
 }
 
-/* Blocks enough for all elements, about BLOCKS_LIMIT of them. */
+/* Enough blocks for all elements, about BLOCKS_LIMIT of them. */
 static dim3 grid_for(size_t rows, size_t columns)
 {
     size_t y = rows < BLOCKS_LIMIT ? rows : BLOCKS_LIMIT;
@@ -658,7 +657,7 @@ static enum error cuda_gather_f32(struct device_queue *queue, float *to,
 
 /* ---- labels ------------------------------------------------------------- */
 
-/* Each element is written once, by neighbouring threads in one piece. `to` [rows, classes]. */
+/* Each element is written once, contiguously by neighbouring threads. `to` [rows, classes]. */
 template <typename Element>
 __global__ void one_hot(Element *to, const uint32_t *codes, size_t count, size_t classes)
 {
@@ -708,7 +707,7 @@ static void cuda_choose(int index)
         cudaGetLastError();
 }
 
-/* In the order of struct device_ops; "extern" because C++ constants are local otherwise. */
+/* In the order of struct device_ops; "extern" because C++ constants are otherwise local. */
 extern "C" const struct device_ops device_cuda_ops = {
     "cuda",
     cuda_open,
