@@ -62,7 +62,7 @@ enum error postgres_await_input(const struct postgres_place *place, PGconn *conn
 
 /* ---- connecting --------------------------------------------------------- */
 
-/* Which of the hosts is tried just now. */
+/* The host being tried. */
 struct attempt {
     const struct postgres_place *place;
     const struct postgres_host *host;    /* NULL: libpq chooses */
@@ -134,7 +134,7 @@ static PGconn *start_connect(const struct attempt *attempt)
     return PQconnectStartParams(keys, values, 1);
 }
 
-/* Nothing that is sent waits for the server, the farewell of PQfinish() neither. */
+/* Nothing sent blocks on the server, not even the goodbye of PQfinish(). */
 static enum error settle(const struct attempt *attempt, PGconn *connection)
 {
     if (PQsetnonblocking(connection, 1))
@@ -160,7 +160,7 @@ static enum error try_address(const struct attempt *attempt, PGconn **ret_connec
     return OK;
 }
 
-/* Another host may do. */
+/* Another host may accept. */
 static bool is_passed_over(enum error error)
 {
     return error && error != ERROR_CANCELLED && error != ERROR_MEMORY;
@@ -276,7 +276,7 @@ static enum error refuse(const struct postgres_place *place, PGconn *connection,
                      words_of(message[0] ? message : PQerrorMessage(connection), words));
 }
 
-/* A COPY continues behind its result: there is no next one before it ends. */
+/* A COPY continues after its result: there is no further one before it ends. */
 static bool is_copy(const PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
@@ -340,7 +340,7 @@ enum error postgres_run(const struct postgres_place *place, PGconn *connection, 
     return error;
 }
 
-/* No two servers begin in the same microsecond. */
+/* No two servers start in the same microsecond. */
 enum error postgres_identify(const struct postgres_place *place, PGconn *connection,
                              char **ret_identity)
 {

@@ -32,7 +32,7 @@ static enum error take_names(struct postgres_facts *facts, const cJSON *names)
     return OK;
 }
 
-/* Most tables have none. It is a text, as it stands in checkpoints. */
+/* Most tables have none. It is stored as a text, as in checkpoints. */
 static enum error take_recipe(struct postgres_facts *facts, const cJSON *json, const char *what)
 {
     const char *text = "";
@@ -59,7 +59,7 @@ static enum error take_limit(struct postgres_facts *facts, const cJSON *json, co
     return error;
 }
 
-/* Those who wrote to the comment have none. */
+/* Comments edited by someone else have none. */
 static void take_digest(struct postgres_facts *facts, const cJSON *json)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "digest"));

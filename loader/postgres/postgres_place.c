@@ -72,7 +72,7 @@ static const char *value_of(const PQconninfoOption *options, const char *keyword
     return "";
 }
 
-/* "a,b" as "a" and "b", one behind the other; how many there are. */
+/* "a,b" as "a" and "b", one after the other; how many there are. */
 static enum error cut_list(const char *text, char **ret_list, size_t *ret_count)
 {
     char *list = strdup(text);
@@ -86,13 +86,13 @@ static enum error cut_list(const char *text, char **ret_list, size_t *ret_count)
     return OK;
 }
 
-/* The next of a list; what has one for all keeps it. */
+/* The next of a list; a single one is for all. */
 static const char *next_of(const char *at, size_t count)
 {
     return count > 1 ? at + strlen(at) + 1 : at;
 }
 
-/* libpq says what is wrong with lists of different lengths: it gets them as they are. */
+/* libpq reports lists of different lengths: it gets them unchanged. */
 static enum error take_hosts(struct postgres_place *place, const PQconninfoOption *options)
 {
     static const char *const keywords[] = {"host", "hostaddr", "port"};
@@ -124,7 +124,7 @@ static enum error take_hosts(struct postgres_place *place, const PQconninfoOptio
     return OK;
 }
 
-/* As libpq, which takes 1 for 2 and anything below for never. */
+/* As libpq, which takes 1 for 2 and anything below for no limit. */
 static int64_t read_timeout_ms(const char *text)
 {
     int64_t seconds = 0;
@@ -133,8 +133,8 @@ static int64_t read_timeout_ms(const char *text)
     return (seconds < 2 ? 2 : seconds) * 1000;
 }
 
-/* What libpq makes of URI, parameters, environment and service file: it has put them together when
- * it refuses an sslmode that there is none, which it does before a word to any server. */
+/* How libpq combines URI, parameters, environment and service file: it has done so when it refuses
+ * an invalid sslmode, which it does before it contacts any server. */
 static enum error find_hosts(struct postgres_place *place)
 {
     const char *keys[URI_PARAMETERS_LIMIT + 8], *values[URI_PARAMETERS_LIMIT + 8];

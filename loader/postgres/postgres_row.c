@@ -53,7 +53,7 @@ static bool take_real(const struct postgres_value *value, double *ret_real)
     return true;
 }
 
-/* A number, also one kept as text (infinite when too large); false: it is none. */
+/* A number, also one stored as text (infinite if too large); false: not a number. */
 static bool take_number(const struct postgres_value *value, enum postgres_form form,
                         double *ret_number)
 {
@@ -143,7 +143,7 @@ static void take_blob(const struct postgres_format *format, const struct postgre
     row->status = ROW_BAD;
 }
 
-/* Any whole number of features, as far as the limit goes. */
+/* Any whole number of features, up to the limit. */
 static enum error take_varying(const struct postgres_format *format,
                                const struct postgres_value *value, void *features,
                                struct store_row *row)
@@ -168,7 +168,7 @@ static enum error take_varying(const struct postgres_format *format,
     return OK;
 }
 
-/* A value that is no number, or none that fits. */
+/* A value that is not a number, or does not fit. */
 static void refuse_feature(const char *column, const struct postgres_value *value,
                            enum postgres_form form, bool is_number, enum element element)
 {
@@ -199,7 +199,7 @@ static void take_columns(const struct postgres_format *format, const struct post
     }
 }
 
-/* As people write it: integers and numbers that are such without a point. */
+/* As one would write it: integers, and whole numbers, without a point. */
 static size_t print_number(const struct postgres_value *value, enum postgres_form form,
                            double number, char room[NUMBER_BYTES])
 {

@@ -108,7 +108,7 @@ static enum error refuse_name(const struct postgres_place *place, const char *na
                      text_quote(shown, sizeof(shown), name, strlen(name)), list);
 }
 
-/* All tables and views: oid, quoted name, name as people write it, visible without its schema. */
+/* All tables and views: oid, quoted name, name for messages, visible without its schema. */
 static const char tables_sql[] =
     "SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname),"
     " CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE n.nspname || '.' || c.relname END,"
@@ -282,7 +282,7 @@ static enum error take_columns(struct postgres_table *table)
     return OK;
 }
 
-/* What import made are features already. */
+/* Imported columns are already features. */
 static enum error plan_features(struct postgres_table *table, const struct column_names *names,
                                 const struct column_choice *choice)
 {
@@ -336,8 +336,8 @@ static enum error look_at_blobs(PGresult *values, bool varies, size_t *ret_bytes
     return OK;
 }
 
-/* F of a blob is that of the first row. `named`: somebody says what the bytes hold; else, as bytes,
- * numbers would make features of parts of numbers. */
+/* F of a blob is the first row's. `named`: it is known what the bytes hold; otherwise, read as
+ * bytes, numbers would become features of number fragments. */
 static enum error measure_blob(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, bool named)
 {
@@ -382,7 +382,7 @@ static unsigned type_of(const struct postgres_table *table, const char *name)
     return table->types[i];
 }
 
-/* What a number of this type is cast to. */
+/* The type that a number of this type is cast to. */
 static unsigned selected_type(unsigned type)
 {
     if (type == TYPE_NUMERIC)
@@ -390,7 +390,7 @@ static unsigned selected_type(unsigned type)
     return is_text(type) ? TYPE_TEXT : type;
 }
 
-/* In the order of add_values(), behind the casts that it writes. */
+/* In the order of add_values(), including its casts. */
 static enum error note_types(struct postgres_table *table)
 {
     const struct postgres_format *format = &table->format;
@@ -481,7 +481,7 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
 
 /* ---- SQL ---------------------------------------------------------------- */
 
-/* A double quote inside is written twice. */
+/* Inner double quotes are doubled. */
 static void add_quoted(struct buffer *sql, const char *name, const char *cast)
 {
     buffer_add_text(sql, "\"");
@@ -501,7 +501,7 @@ static const char *cast_of(const struct postgres_table *table, const char *name)
     return is_text(type) ? "::text" : "";
 }
 
-/* With ", " before it. */
+/* Prepends ", ". */
 static void add_value(struct buffer *sql, const char *name, const char *cast)
 {
     if (name) {

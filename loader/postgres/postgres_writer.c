@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table on a PostgreSQL server, made within one transaction: nobody sees it before it is
- * published, and whatever fails before, nothing of it is left. Rows go by COPY in binary form, in
- * bounded memory.
+ * Writes a table on a PostgreSQL server within one transaction: nobody sees it before it is
+ * published, and a failure before leaves nothing. Rows are sent by binary COPY, in bounded memory.
  *
- * The table: id bigint PRIMARY KEY, label (bigint, or text) where there are labels, weight double
- * precision and "group" text where the source named them, features bytea (F bytes, or F
- * little-endian 32-bit floats or integers); its comment is postgres_facts.h's.
+ * The table: id bigint PRIMARY KEY, label (bigint, or text) if there are labels, weight double
+ * precision and "group" text if the source named them, features bytea (F bytes, or F little-endian
+ * 32-bit floats or integers); its comment is that of postgres_facts.h.
  */
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -65,7 +64,7 @@ static enum error quote(struct postgres_writer *writer, const char *name, size_t
     return *ret_quoted ? OK : error_set_memory(length, "a table's name");
 }
 
-/* The schema in which a table without one would be made. */
+/* The schema in which an unqualified table would be created. */
 static enum error find_schema(struct postgres_writer *writer, char **ret_quoted)
 {
     PGresult *result = NULL;
@@ -217,7 +216,7 @@ static bool varies(const struct store_info *info)
     return info->lengths != LENGTHS_ALIKE;
 }
 
-/* Of the longest row. */
+/* For the longest row. */
 static size_t row_bytes(const struct store_info *info)
 {
     return (varies(info) ? info->longest : info->features) * element_bytes(info->element);
@@ -335,7 +334,7 @@ static enum error end_copy(struct postgres_writer *writer)
     return error;
 }
 
-/* The primary key comes last: it is built faster over all rows, and named after the table. */
+/* The primary key comes last: building it over all rows is faster; named after the table. */
 static enum error complete(struct postgres_writer *writer)
 {
     struct buffer facts = BUFFER_INIT(SQL_LIMIT_BYTES), sql = BUFFER_INIT(SQL_LIMIT_BYTES);

@@ -12,8 +12,8 @@
 #include "common/text.h"
 #include "loader/store/store_kinds.h"
 
-/* Are its rows made of the columns that import made, so that the digest it noted is theirs, if
- * nobody wrote to them? */
+/* Are its rows made of the imported columns, so that the recorded digest is theirs unless the table
+ * was written to? */
 static bool has_imported_columns(const struct postgres_table *table,
                                  const struct column_choice *choice)
 {
@@ -88,8 +88,8 @@ static void postgres_store_close(struct store *base)
     free(store);
 }
 
-/* Behind a pooler sessions are shared: the name tells what it stands for, so that a statement which
- * another client left there is this one, or is not found. */
+/* Sessions behind a pooler are shared: the name identifies the statement's text, so a statement
+ * that another client left there is this one, or is not found. */
 static void name_statement(struct postgres_store *store)
 {
     XXH128_hash_t hash = XXH3_128bits(store->fetch_sql, strlen(store->fetch_sql));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows by id: one statement on one connection a reader, binary both ways. It is prepared, which
- * halves the time of wide tables, until the session turns out to be one of a pooler's: from then on
- * it is sent whole with each request, and whatever session runs it runs this one.
+ * Rows by id: one statement on one connection per reader, binary both ways. It is prepared, which
+ * halves the time for wide tables, until the session turns out to be a pooler's: from then on each
+ * request sends the whole statement, and works in any session.
  */
 #include <libpq-fe.h>
 #include <stdlib.h>
@@ -134,7 +134,7 @@ static uint8_t *put_big_endian(uint8_t *at, uint64_t number, size_t bytes)
     return at + bytes;
 }
 
-/* Each id once, as int8[]; returns its bytes. Places are sorted. */
+/* Each id once, as int8[]; returns its size. Places are sorted. */
 static size_t make_parameter(struct postgres_reader *reader, size_t count)
 {
     uint8_t *at = reader->parameter + ARRAY_HEAD_BYTES;
@@ -184,7 +184,7 @@ static enum error connect_again(struct postgres_reader *reader)
     return error ? error : prepare(reader);
 }
 
-/* Reads change nothing: what a server that went away did not answer is asked again. */
+/* Reads are idempotent: what a server that went away did not answer is requested again. */
 static enum error ask_patiently(struct postgres_reader *reader, size_t bytes, PGresult **ret_result)
 {
     enum error error = ERROR_NETWORK;
@@ -303,7 +303,7 @@ static enum error take_result(struct postgres_reader *reader, struct fetch_call 
     return error;
 }
 
-/* Each id once, sorted; the answer is the caller's. */
+/* Each id once, sorted; the caller owns the result. */
 static enum error ask_for(struct postgres_reader *reader, const int64_t *ids, size_t count,
                           PGresult **ret_result)
 {

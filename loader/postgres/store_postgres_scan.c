@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All rows by ascending id: one COPY within one snapshot, to be handed out or to be looked at. */
+/* All rows by ascending id: one COPY within one snapshot, to deliver or to inspect them. */
 #include <libpq-fe.h>
 #include <stdlib.h>
 
@@ -53,7 +53,7 @@ static enum error visit_row(struct pass *pass)
     return error;
 }
 
-/* One piece of what the server sends: whole rows. */
+/* One piece from the server: whole rows. */
 static enum error take_piece(struct pass *pass, const uint8_t *bytes, size_t length)
 {
     size_t at = 0;
@@ -127,7 +127,7 @@ static enum error copy_out(struct pass *pass)
     return error ? error : receive(pass);
 }
 
-/* With an error the connection is dropped in the middle: the server ends the query. */
+/* On error the connection is dropped midway: the server ends the query. */
 static enum error pass_run(struct pass *pass)
 {
     pass->count = postgres_value_count(&pass->store->table.format, pass->keys_only);

@@ -11,7 +11,7 @@
 #include "common/array.h"
 #include "common/file.h"
 
-/* A file of the system's VFS, of which this is the head. */
+/* Followed by a file of the system's VFS. */
 struct handle {
     sqlite3_filename name; /* with what the VFS expects around it */
     sqlite3_file *file;    /* behind this struct */
@@ -65,7 +65,7 @@ static enum error open_handle(const char *path, void **ret_handle)
     return OK;
 }
 
-/* The system's own words for a failed read. */
+/* The system's own message for a failed read. */
 static ssize_t fail(struct handle *handle)
 {
     int reason = 0;

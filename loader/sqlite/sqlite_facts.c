@@ -163,7 +163,7 @@ static enum error read_format(const struct reading *reading, int64_t *ret_format
     return error;
 }
 
-/* Of a table whose rows differ in length. */
+/* For a table whose rows differ in length. */
 static enum error read_lengths(const struct reading *reading)
 {
     static const char *const words[] = {"any", "limited"};
@@ -201,8 +201,8 @@ static enum error read_shape(const struct reading *reading)
     return error;
 }
 
-/* Whose facts are read: those of the table that was imported last, or of another one by its name,
- * which stands in front of theirs. *ret_there: there are some. */
+/* Chooses whose facts to read: those of the last imported table, or of another one by its name,
+ * which prefixes their names. *ret_there: there are some. */
 static enum error choose_table(const struct reading *reading, const char *wanted, bool *ret_there)
 {
     struct sqlite_facts *facts = reading->facts;
@@ -419,7 +419,8 @@ static enum error write_labels(const struct writing *writing, const struct store
     return error;
 }
 
-/* Facts of `table` that are there go; those of another table, the last one so far, step aside. */
+/* Removes existing facts of `table`; those of the last table so far, if another one, get its name
+ * as a prefix. */
 static enum error make_room(const char *table, uint32_t before, uint32_t changes,
                             sqlite3 *connection, const char *path)
 {

@@ -165,7 +165,7 @@ static enum error code_of(sqlite3 *connection, int result)
     }
 }
 
-/* What the file itself says of a failure: a read that failed, or somebody writing to it. */
+/* The file's own reason for a failure: a failed read, or a write by someone else. */
 static enum error ask_file(sqlite3 *connection)
 {
     const struct error_report *failure = sqlite_vfs_failure(connection);
@@ -198,7 +198,7 @@ enum error sqlite_check_values(sqlite3_stmt *statement)
     return error_set(ERROR_MEMORY, "out of memory for a value of an SQLite file");
 }
 
-/* SQLite would take ":memory:" and "file:x" for something else than files. */
+/* SQLite would not treat ":memory:" and "file:x" as files. */
 static enum error open_connection(const char *path, sqlite3 **ret_connection)
 {
     char *name = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fork() copies a lock that another thread holds as one that nobody will ever leave. So the thread
- * that forks holds all of them meanwhile. They are SQLite's static mutexes, which it names for its
- * VFSes, in the order in which it takes them itself: a file is opened under OPEN, random numbers
- * look for a VFS, and memory may be allocated under any.
+ * fork() copies a lock held by another thread as one that is never released. So the forking thread
+ * holds all of them meanwhile. They are SQLite's static mutexes, which it names for its VFSes, in
+ * the order in which it takes them itself: a file is opened under OPEN, random numbers look for a
+ * VFS, and memory may be allocated under any.
  */
 #include "loader/sqlite/sqlite_fork.h"
 
@@ -19,7 +19,7 @@ static const int kinds[] = {
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* SQLite's; NULL in a build of it without threads. */
+/* SQLite's; NULL in a single-threaded build. */
 static _Atomic(sqlite3_mutex *) mutexes[KINDS];
 
 static void enter_all(void)

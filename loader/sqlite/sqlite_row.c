@@ -44,7 +44,7 @@ static enum error refuse_value(sqlite3_stmt *statement, int column, const char *
 
 /* ---- keys --------------------------------------------------------------- */
 
-/* The shortest text that reads as the same double; whole numbers as integers. */
+/* The shortest text that reads back as the same double; whole numbers as integers. */
 static size_t print_real(double value, char out[SQLITE_ROW_TEXT_BYTES])
 {
     double again;
@@ -58,7 +58,7 @@ static size_t print_real(double value, char out[SQLITE_ROW_TEXT_BYTES])
     return strlen(out);
 }
 
-/* A label or group as text; false for what is none. */
+/* A label or group as text; false: not one. */
 static bool take_text(sqlite3_stmt *statement, int column, char room[SQLITE_ROW_TEXT_BYTES],
                       struct text *ret_text)
 {
@@ -82,7 +82,7 @@ static bool take_text(sqlite3_stmt *statement, int column, char room[SQLITE_ROW_
     }
 }
 
-/* A number, also one kept as text (infinite when too large); false: it is none. */
+/* A number, also one stored as text (infinite if too large); false: not a number. */
 static bool take_number(sqlite3_stmt *statement, int column, double *ret_value)
 {
     switch (sqlite3_column_type(statement, column)) {
@@ -154,7 +154,7 @@ static enum error take_keys(const struct sqlite_table *table, sqlite3_stmt *stat
 
 /* ---- features ----------------------------------------------------------- */
 
-/* A value that is no number, or none that fits. */
+/* A value that is not a number, or does not fit. */
 static void refuse_feature(sqlite3_stmt *statement, int column, const char *name, bool is_number,
                            enum element element)
 {
@@ -184,7 +184,7 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
     row->status = ROW_BAD;
 }
 
-/* Any whole number of features, as far as the limit goes. */
+/* Any whole number of features, up to the limit. */
 static enum error take_varying(const struct sqlite_format *format, sqlite3_stmt *statement,
                                void *features, struct store_row *row)
 {

@@ -13,7 +13,7 @@
 
 static const char rowid[] = "rowid";
 
-/* ---- lists of names that a query answers -------------------------------- */
+/* ---- lists of names from queries ---------------------------------------- */
 
 struct names {
     char **items; /* owned */
@@ -78,7 +78,7 @@ static const char tables_sql[] =
     "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' "
     "ESCAPE '\\' AND name NOT IN ('tombola', 'tombola_labels') AND sql NOT LIKE 'create virtual%' "
     "ORDER BY name";
-/* Generated columns (hidden: 2, 3) are columns; hidden ones of virtual tables (1) arguments. */
+/* Generated columns (hidden: 2, 3) are columns; hidden ones of virtual tables (1) are arguments. */
 static const char columns_sql[] =
     "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
 static const char views_sql[] = "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name";
@@ -131,7 +131,7 @@ out:
 
 /* ---- the id column ------------------------------------------------------ */
 
-/* A table made WITHOUT ROWID has none. */
+/* A table created WITHOUT ROWID has none. */
 static enum error has_rowid(sqlite3 *connection, const char *path, const char *table,
                             const char *name, bool *ret_has)
 {
@@ -148,8 +148,8 @@ static enum error has_rowid(sqlite3 *connection, const char *path, const char *t
     return OK;
 }
 
-/* The columns by which a row is found at once: of an INTEGER PRIMARY KEY, or alone in a unique
- * index over all rows. */
+/* The columns that find a row at once: an INTEGER PRIMARY KEY, or the only column of a unique index
+ * over all rows. */
 static enum error find_keys(sqlite3 *connection, const char *path, const char *table,
                             struct names *ret_keys)
 {
@@ -189,7 +189,7 @@ static enum error refuse_id(const struct sqlite_table *table, const char *path, 
                      path, table->name, id, table->name, id);
 }
 
-/* Does SQLite find one id of a view by nothing but row numbers? Its plan says so. */
+/* Does SQLite find one id of a view by row numbers alone? Its query plan says so. */
 static enum error view_has_key(sqlite3 *connection, const char *path, const char *view,
                                const char *id, bool *ret_has)
 {
@@ -214,7 +214,7 @@ static enum error view_has_key(sqlite3 *connection, const char *path, const char
     return error;
 }
 
-/* A column may bear one of the names of row numbers, and hides them. */
+/* A column may have one of the names of row numbers, and hides it. */
 static enum error find_row_name(struct sqlite_table *table, sqlite3 *connection, const char *path)
 {
     static const char *const row_names[] = {rowid, "_rowid_", "oid"};
@@ -231,7 +231,7 @@ static enum error find_row_name(struct sqlite_table *table, sqlite3 *connection,
     return error;
 }
 
-/* How rows are found where the id column is no key. */
+/* How rows are found if the id column is not a key. */
 static enum error choose_way(struct sqlite_table *table, sqlite3 *connection, const char *path,
                              const char *id)
 {
@@ -285,14 +285,14 @@ static bool is_rowid(const char *name)
     return name && sqlite3_stricmp(name, rowid) == 0;
 }
 
-/* What import made says itself which of its columns are what, unless the URI says otherwise. */
+/* An imported table records the roles of its columns, unless the URI gives others. */
 static void add_imported(struct column_choice *choice, const struct sqlite_facts *facts)
 {
     if (facts->there)
         column_choice_imported(choice, facts->has_weight, facts->has_group, true);
 }
 
-/* What import made are features already. */
+/* Imported columns are already features. */
 static enum error plan_features(struct sqlite_table *table, const struct column_choice *choice,
                                 bool imported, enum column_role *roles)
 {
@@ -412,7 +412,7 @@ static void add_quoted(struct buffer *sql, const char *name)
     sqlite3_free(quoted);
 }
 
-/* Quoted, "rowid" would be a text where the table has no rowid. */
+/* Quoted, "rowid" would be a text if the table has no rowid. */
 static void add_column(struct buffer *sql, const char *name)
 {
     if (!name || name == rowid)

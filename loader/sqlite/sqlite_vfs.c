@@ -28,7 +28,7 @@ static int note_failure(struct vfs_file *file, enum error error, int result)
     return result;
 }
 
-/* Bytes behind the end read as zeros, and SQLite gets a short read. */
+/* Bytes after the end read as zeros, and SQLite gets a short read. */
 static int file_read(sqlite3_file *base, void *out, int bytes, sqlite3_int64 offset)
 {
     struct vfs_file *file = (struct vfs_file *)base;
@@ -144,7 +144,7 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_folder)
     return SQLITE_READONLY;
 }
 
-/* sqlite_file_check() has looked for journals before. */
+/* sqlite_file_check() has checked for journals before. */
 static int vfs_access(sqlite3_vfs *vfs, const char *path, int flags, int *ret_there)
 {
     (void)vfs;

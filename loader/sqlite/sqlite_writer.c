@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything goes into a temporary file beside the final name, which is synced and renamed in the
- * end. What else is in the file is copied first: all tables but the imported one stay.
+ * Everything goes into a temporary file next to the final name, which is synced and renamed at the
+ * end. The file's other contents are copied first: all tables but the imported one stay.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,9 +36,9 @@ struct sqlite_writer {
     uint32_t kept_changes; /* what the file counted whose other tables are kept */
 };
 
-/* ---- what is there ------------------------------------------------------ */
+/* ---- existing files ----------------------------------------------------- */
 
-/* What a file has of a name: "table", "view" or "" for nothing. */
+/* The kind of a name in a file: "table", "view" or "" for nothing. */
 static enum error find_kind(sqlite3 *connection, const char *path, const char *table, char out[16])
 {
     sqlite3_stmt *statement = NULL;
@@ -57,7 +57,7 @@ static enum error find_kind(sqlite3 *connection, const char *path, const char *t
     return OK;
 }
 
-/* Is there more than the table and the notes about it? */
+/* Is there more than the table and the facts about it? */
 static enum error has_others(sqlite3 *connection, const char *path, const char *table,
                              bool *ret_has)
 {
@@ -74,7 +74,7 @@ static enum error has_others(sqlite3 *connection, const char *path, const char *
     return OK;
 }
 
-/* Nothing at all, or an empty file. */
+/* No file, or an empty one. */
 static enum error is_free(const char *path, bool *ret_free)
 {
     struct stat status;
@@ -106,8 +106,8 @@ static enum error look(sqlite3 *connection, const char *path, const char *table,
     return error;
 }
 
-/* Nothing, an empty file, one that import made in which there is no such table yet, or one that
- * import made and nobody wrote to since? */
+/* No file, an empty one, an imported one without that table, or an imported one not written to
+ * since? */
 static enum error may_write(const char *path, const char *table, bool *ret_may)
 {
     sqlite3 *connection = NULL;
@@ -158,7 +158,7 @@ static enum error run_format(struct sqlite_writer *writer, char *sql)
     return error;
 }
 
-/* Random rows are cheapest where a page holds a few of them; large rows are chains of pages. */
+/* Random rows are cheapest if a page holds a few of them; large rows are chains of pages. */
 static int page_bytes(size_t row_bytes)
 {
     if (row_bytes <= 1000)
@@ -217,7 +217,7 @@ static enum error prepare_insert(struct sqlite_writer *writer)
     return error;
 }
 
-/* Making the index takes a while, and SQLite asks nobody else. */
+/* Building the index takes a while, during which SQLite calls nothing else. */
 static int is_stopped(void *context)
 {
     (void)context;
@@ -267,7 +267,7 @@ static bool is_sqlite(const char *path)
     return is_whole && memcmp(head, magic, sizeof(magic)) == 0;
 }
 
-/* What is no SQLite file has nothing to keep. */
+/* A file that is not SQLite has nothing to keep. */
 static enum error keep_others(struct sqlite_writer *writer)
 {
     sqlite3 *from = NULL;
@@ -397,7 +397,7 @@ static enum error sqlite_writer_add(struct store_writer *base, const struct stor
 
 /* ---- the end ------------------------------------------------------------ */
 
-/* Over all but the features: SCAN_KEYS then reads 20 bytes a row instead of all. */
+/* Over everything but the features: SCAN_KEYS then reads 20 bytes per row instead of all. */
 static enum error create_index(struct sqlite_writer *writer)
 {
     const struct store_info *info = writer->writer.info;

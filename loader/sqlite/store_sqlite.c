@@ -12,7 +12,7 @@
 #include "loader/store/feature.h"
 #include "loader/store/store_kinds.h"
 
-/* What the URI says. Borrowed from it. */
+/* Parameters of the URI, borrowed from it. */
 struct request {
     const char *table;
     struct column_choice choice;
@@ -30,9 +30,9 @@ static enum error read_uri(struct uri *uri, struct request *request)
     return error ? error_prefix(error, "%s: ", uri->path) : OK;
 }
 
-/* ---- how features lie in the table -------------------------------------- */
+/* ---- the table's layout of features ------------------------------------- */
 
-/* One query that answers one row; *ret_statement is on it, or NULL when there is no row. */
+/* A query with one result row; *ret_statement is on it, or NULL if there is none. */
 static enum error query_row(sqlite3 *connection, const char *path, const char *sql,
                             sqlite3_stmt **ret_statement)
 {
@@ -49,8 +49,8 @@ static enum error query_row(sqlite3 *connection, const char *path, const char *s
     return error;
 }
 
-/* Nobody says what the BLOBs of `bytes` bytes hold, and as bytes they would make features of parts
- * of numbers. */
+/* It is unknown what the BLOBs of `bytes` bytes hold, and read as bytes, numbers would become
+ * features of number fragments. */
 static enum error refuse_numbers(struct sqlite_store *store, sqlite3 *connection, size_t bytes)
 {
     const char *name = store->table.features[0];
@@ -83,7 +83,7 @@ static enum error refuse_numbers(struct sqlite_store *store, sqlite3 *connection
                      bytes, element_names[looks]);
 }
 
-/* A single feature column that holds BLOBs is taken apart into its elements. */
+/* A single feature column of BLOBs is split into its elements. */
 static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
                             const struct request *request)
 {
@@ -122,7 +122,7 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
     return OK;
 }
 
-/* Of what import made, where the URI does not say it. */
+/* For an imported table, unless the URI gives it. */
 static enum error find_limit(struct sqlite_store *store, const struct request *request)
 {
     store->format.limit = request->choice.limit;
@@ -191,8 +191,8 @@ static bool is_key(const struct sqlite_store *store, enum column_role role, cons
     return name ? key && sqlite3_stricmp(key, name) == 0 : !key;
 }
 
-/* Are its rows made of the columns that import made, so that the digest it noted is theirs, if
- * nobody wrote to them? */
+/* Are its rows made of the imported columns, so that the recorded digest is theirs unless the table
+ * was written to? */
 static bool has_imported_columns(const struct sqlite_store *store)
 {
     const struct sqlite_facts *facts = &store->facts;
@@ -203,7 +203,7 @@ static bool has_imported_columns(const struct sqlite_store *store)
            store->format.element == facts->element;
 }
 
-/* Is the table looked at just as import made it, so that what import noted holds? */
+/* Is the table used exactly as imported, so that the recorded facts apply? */
 static bool is_as_imported(const struct sqlite_store *store)
 {
     const struct sqlite_facts *facts = &store->facts;
@@ -214,7 +214,7 @@ static bool is_as_imported(const struct sqlite_store *store)
 }
 
 /* Without a key rows are sorted: only ids and row numbers, which then lead to the features. A row
- * that a damaged table does not lead to comes without id, and is refused. */
+ * that is missing because the table is damaged comes without id, and is refused. */
 static enum error make_row_statements(struct sqlite_store *store)
 {
     static const char by_row[] = " FROM $ WHERE # = ?1";
@@ -229,7 +229,7 @@ static enum error make_row_statements(struct sqlite_store *store)
     return error;
 }
 
-/* The length of a BLOB is read without the BLOB. */
+/* Reads a BLOB's length without the BLOB. */
 static enum error make_length_statement(struct sqlite_store *store)
 {
     const struct sqlite_table *table = &store->table;
@@ -323,7 +323,7 @@ static enum error look(struct sqlite_store *store, sqlite3 *connection,
     return store->keys_only ? count_rows(store, connection) : sqlite_store_inspect(store);
 }
 
-/* Could a column hold labels, if the URI said so? What import made of a table has them, if any. */
+/* Could a column hold labels, if the URI named it? An imported table records its labels, if any. */
 static bool has_label_choice(const struct sqlite_store *store, const struct request *request)
 {
     return !store->table.key_of[COLUMN_LABEL] && !request->choice.names[COLUMN_LABEL] &&

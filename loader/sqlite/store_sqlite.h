@@ -27,7 +27,7 @@ struct sqlite_store {
     struct label_dictionary labels;
     const char **numbers; /* owned; names of unnamed BLOB features: "0", "1", ... */
     char *length_sql;     /* owned; the length of one row's BLOB, with fetch_sql's parameter; NULL:
-                          * rows are alike */
+                           * rows are alike */
     char *fetch_sql;      /* owned; one row by id, or by row number (table.row_name) */
     char *scan_sql;       /* owned; all rows by id */
     char *keys_sql;       /* owned; all keys by id */

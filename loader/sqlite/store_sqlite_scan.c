@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All rows of a table by ascending id, once: to be handed out in blocks (scan), or to find what
- * they are (inspect).
+ * All rows of a table by ascending id, once: to deliver them in blocks (scan), or to inspect them.
  */
 #include <stdlib.h>
 
@@ -65,7 +64,7 @@ static enum error refuse_order(const struct pass *pass, sqlite3_stmt *statement,
                      name, (long long)id, id == pass->last_id ? "twice" : "out of its order");
 }
 
-/* A row whose id is none is named by its number, if by anything. */
+/* A row without a valid id is named by its number, if there is one. */
 static enum error prefix_row(const struct sqlite_store *store, sqlite3_stmt *statement,
                              enum error error)
 {
@@ -128,7 +127,7 @@ struct inspection {
     size_t ids_capacity;
 };
 
-/* Grows both lists by one: the rows' number is not known before. */
+/* Grows both lists by one: the number of rows is not known in advance. */
 static enum error keep_place(struct inspection *all, sqlite3_stmt *statement, int64_t id)
 {
     struct sqlite_store *store = all->store;
