@@ -7,7 +7,7 @@
 
 #define FORMAT "an IDX file (MNIST's train-images-idx3-ubyte is one)"
 
-/* 0: there is no such type. */
+/* 0: no such type. */
 static size_t bytes_of(unsigned type)
 {
     switch (type) {

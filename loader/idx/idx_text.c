@@ -44,7 +44,7 @@ static bool has_room(uint64_t bytes)
     return bytes <= machine.free_bytes / FREE_SHARE;
 }
 
-/* A program that has no memory for all of it does without. */
+/* Without enough memory the text is not kept. */
 static void make_room(struct idx_text *text)
 {
     uint64_t bytes = text->header.file_bytes;
@@ -53,8 +53,8 @@ static void make_room(struct idx_text *text)
     text->records.held = text->held;
 }
 
-/* All of it, into `held` where there is that, else through `piece`; *ret_bytes: how many there are,
- * not counted beyond one more than the header says. */
+/* All of it, into `held` if there is that, else through `piece`; *ret_bytes: its length, counted up
+ * to one more than the header says. */
 static enum error unpack(const struct idx_text *text, uint8_t *piece, uint64_t *ret_bytes)
 {
     uint64_t wanted = text->header.file_bytes, done = 0;

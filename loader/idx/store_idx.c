@@ -17,8 +17,8 @@
 
 /* ---- labels ------------------------------------------------------------- */
 
-/* The names of "train-labels-idx1-ubyte" beside "train-images-idx3-ubyte", packed like it or
- * otherwise, the first that is there being taken. */
+/* The names of "train-labels-idx1-ubyte" next to "train-images-idx3-ubyte", with the same packing
+ * or another; the first that exists is used. */
 static const char *const packings[] = {"", ".gz", ".zst"};
 #define NAMES (1 + sizeof(packings) / sizeof(packings[0]))
 
@@ -63,7 +63,7 @@ static enum error name_labels(const char *path, struct label_names *ret_names)
     return OK;
 }
 
-/* NULL: there is none. */
+/* NULL: none. */
 static const char *find_labels(const struct label_names *names)
 {
     for (size_t i = 0; names->text && i < NAMES; i++) {
@@ -73,7 +73,7 @@ static const char *find_labels(const struct label_names *names)
     return NULL;
 }
 
-/* Those that are not there decide, too: one that comes is taken. */
+/* Missing ones count too: if one appears, it is used. */
 static enum error add_names(const struct label_names *names, store_file_sink *add, void *context)
 {
     enum error error = OK;
@@ -147,7 +147,7 @@ static enum error read_labels(struct idx_store *store, const char *path)
     return error;
 }
 
-/* `labels` is what the URI says; NULL: nothing, "": there are none. */
+/* `labels` is the URI's; NULL: not given, "": none. */
 static enum error open_labels(struct idx_store *store, const char *labels)
 {
     struct label_names names;
@@ -161,8 +161,8 @@ static enum error open_labels(struct idx_store *store, const char *labels)
 
 /* ---- values ------------------------------------------------------------- */
 
-/* Are all values integers from 0 to 255? Which rows have one that is no number, or none of the
- * element that the URI asks for? */
+/* Are all values integers from 0 to 255? Which rows have one that is not a number, or not of the
+ * URI's element? */
 static enum error look_through(struct idx_store *store, struct source_file *file)
 {
     enum element asked = store->store.info.element;
@@ -190,7 +190,7 @@ static enum error look_through(struct idx_store *store, struct source_file *file
     return error;
 }
 
-/* Numbers, as columns of a CSV without a header are called. */
+/* Numbers, as for the columns of a CSV without a header. */
 static enum error name_features(struct idx_store *store)
 {
     enum { NAME_BYTES = 21 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of an IDX file: in their order, and by id. */
+/* Rows of an IDX file, in order and by id. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -38,7 +38,7 @@ static const struct known exact[] = {
     {"n", ARROW_OTHER, ARROW_FIXED, 0, "nothing but nulls"},
 };
 
-/* Of formats with something behind them. */
+/* For formats with a suffix. */
 static const struct known begun[] = {
     {"td", ARROW_OTHER, ARROW_FIXED, 0, "dates"},
     {"tt", ARROW_OTHER, ARROW_FIXED, 0, "times of day"},
@@ -67,7 +67,7 @@ static const struct known *find(const char *format)
     return NULL;
 }
 
-/* "d:PRECISION,SCALE", or with ",BITS" behind it. */
+/* "d:PRECISION,SCALE", possibly with ",BITS" appended. */
 static void read_decimal(struct arrow_type *type, const char *format)
 {
     char *end;
@@ -83,7 +83,7 @@ static void read_decimal(struct arrow_type *type, const char *format)
     type->size = bits / 8;
 }
 
-/* Of the values, whatever is around them. */
+/* The type of the values, without the form around them. */
 static void read_values(struct arrow_type *type, const char *format)
 {
     const struct known *known = find(format);

@@ -227,7 +227,7 @@ static double of_decimal(const struct arrow_values *values, int64_t at)
     return of_text(read_decimal(values, at, room), &known);
 }
 
-/* All of one type at once: the loops are the hot path of an import. */
+/* Converts values of one type at once: the loops are the hot path of an import. */
 #define CONVERT(type, convert)                                           \
     do {                                                                 \
         const uint8_t *from = (const uint8_t *)data + at * sizeof(type); \
@@ -345,7 +345,7 @@ void arrow_values_row_numbers(const struct arrow_values *values, int64_t row, si
 
 /* ---- single values ------------------------------------------------------ */
 
-/* Where the row's one value lies; -1: it is null. */
+/* The index of the row's only value; -1: null. */
 static int64_t value_of(const struct arrow_values *values, int64_t row)
 {
     int64_t first, count;

@@ -172,7 +172,7 @@ void parquet_columns_release(struct parquet_columns *columns)
     *columns = (struct parquet_columns){.names = NULL};
 }
 
-/* "x", or "x.0", "x.1", ... of a list. */
+/* "x", or "x.0", "x.1", ... for a list. */
 static size_t name_bytes(const struct parquet_column *column)
 {
     size_t length = strlen(column->name) + 1;

@@ -16,7 +16,7 @@ static bool is_part(const struct parquet_column *column, enum parquet_part part)
     return part != PARQUET_IDS || column->role == COLUMN_ID;
 }
 
-/* What a row takes in memory, as far as types tell it; or in the file. */
+/* A row's size in memory, as far as types give it; or in the file. */
 static int64_t batch_rows(const struct parquet_cursor *cursor)
 {
     size_t row_bytes = 1;

@@ -20,7 +20,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct parquet_module *loaded; /* NULL: not yet */
 
-/* The module of the build that the program was not installed from yet. */
+/* The module of the build, if the program has not been installed yet. */
 static bool find_beside(char out[PATH_MAX])
 {
     char program[PATH_MAX - sizeof("/../loader/parquet/" MODULE)];

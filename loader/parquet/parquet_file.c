@@ -17,7 +17,7 @@ static int read_source(void *context, void *out, size_t bytes, uint64_t offset)
     return error != OK;
 }
 
-/* A read that failed says more than what the module makes of it. */
+/* The failed read's own message says more than the module's. */
 static enum error refuse(const struct parquet_file *file, int code, const char *message)
 {
     if (file->failure.code)

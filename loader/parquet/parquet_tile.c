@@ -98,7 +98,8 @@ static void refuse_item(const struct parquet_tile *tile, const struct parquet_cu
               feature_wanted(known && isfinite(number), tile->element));
 }
 
-/* A row that is there is longer or shorter than others: where it is all features, rows may. */
+/* An existing row is longer or shorter than others: if the column is all features, rows may
+ * differ. */
 static const char *length_advice(const struct parquet_cursor *cursor,
                                  const struct parquet_column *column, bool differs)
 {
@@ -283,7 +284,7 @@ static void take_blob(struct parquet_tile *tile, const struct parquet_column *co
         set_bad(tile, i, column, 0);
 }
 
-/* Of a row that differs in length from others; of what is null 0. */
+/* Of a row that may differ in length; 0 for null. */
 static size_t length_of(const struct arrow_values *values, int64_t row, enum element element)
 {
     int64_t first, count;
@@ -293,7 +294,7 @@ static size_t length_of(const struct arrow_values *values, int64_t row, enum ele
     return arrow_values_of_row(values, row, &first, &count) ? (size_t)count : 0;
 }
 
-/* Makes room for rows that differ in length, one behind the other. */
+/* Makes room for rows that differ in length, one after the other. */
 static enum error lay_out(struct parquet_tile *tile, const struct parquet_cursor *cursor,
                           int64_t first, size_t count)
 {

@@ -24,7 +24,7 @@ static enum error read_uri(struct parquet_store *store, struct uri *uri,
     return error ? error_prefix(error, "%s: ", uri->path) : OK;
 }
 
-/* ---- what is in the footer ---------------------------------------------- */
+/* ---- facts in the footer ------------------------------------------------ */
 
 static enum error count_rows(struct parquet_store *store, const struct parquet_file *file)
 {
@@ -88,7 +88,7 @@ static const char *name_of(const struct parquet_store *store, enum column_role r
     return column ? column->name : NULL;
 }
 
-/* Could a column hold labels, if the URI said so? */
+/* Could a column hold labels, if the URI named it? */
 static bool has_label_choice(const struct parquet_store *store)
 {
     return !store->label_told && !store->columns.key_of[COLUMN_LABEL] &&

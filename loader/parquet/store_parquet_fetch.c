@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows by id, in the order of the file. A row is reached through the pages in front of it in its
- * row group, so that rows at random cost the decoding of whole groups; rows that follow those
- * before them cost what they cost a scan.
+ * Rows by id, in file order. A row is reached through the preceding pages of its row group, so
+ * random rows cost the decoding of whole groups; consecutive rows cost what they cost a scan.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -55,7 +54,7 @@ void parquet_reader_close(struct reader *base)
     free(reader);
 }
 
-/* Those that are there, sorted; how many. */
+/* The existing ones, sorted; how many. */
 static size_t find_rows(struct fetch_call *call, const struct parquet_store *store,
                         struct fetch_place *places, size_t count)
 {
@@ -84,7 +83,7 @@ static int group_of(const struct parquet_store *store, int64_t row)
     return low;
 }
 
-/* Once, where rows come at random for longer than a row cache takes to fill. */
+/* Once, if rows are random for longer than a row cache takes to fill. */
 static void warn_of_jumps(struct parquet_store *store)
 {
     if (atomic_fetch_add(&store->jumps, 1) + 1 == JUMPS_BEFORE_WARNING)
@@ -94,7 +93,7 @@ static void warn_of_jumps(struct parquet_store *store)
                     store->path, store->path);
 }
 
-/* Until the row is in the batch. */
+/* Advances until the row is in the batch. */
 static enum error reach(struct parquet_reader *reader, int64_t row)
 {
     const struct parquet_store *store = (const struct parquet_store *)reader->reader.store;
@@ -121,7 +120,7 @@ static enum error reach(struct parquet_reader *reader, int64_t row)
     return error;
 }
 
-/* How many of `places` are rows of the batch that follow each other, and fit the tile. */
+/* How many of `places` are consecutive rows of the batch that fit the tile. */
 static size_t count_run(const struct parquet_reader *reader, const struct fetch_place *places,
                         size_t count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What open() finds out: the length of rows, from the first of them; elements, labels, ids and bad
+/* What open() determines: the length of rows, from the first of them; elements, labels, ids and bad
  * rows, from all. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -205,7 +205,7 @@ static enum error make_index(const struct parquet_store *store, int64_t *ids,
     return error;
 }
 
-/* Does the footer leave anything to be found? */
+/* Does the footer leave anything undetermined? */
 static bool is_doubtful(const struct parquet_columns *columns)
 {
     for (size_t i = 0; i < columns->read_count; i++) {

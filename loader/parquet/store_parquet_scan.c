@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All rows in the file's order, in blocks. */
+/* All rows in file order, in blocks. */
 #include <string.h>
 
 #include "loader/parquet/parquet_pass.h"

@@ -36,7 +36,7 @@ static enum error check_checksum(const struct rows_header *header, struct source
     return error;
 }
 
-/* Under a checksum that holds. */
+/* The checksum has been verified. */
 static enum error check_lengths(const struct rows_header *header, const struct source_file *file,
                                 const uint64_t *ends, size_t *ret_longest)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Offsets and strides follow from the counts: the file says them too, so that others can read it
- * without this arithmetic, and here they must agree.
+ * Offsets and strides follow from the counts: the file also states them, so that others can read it
+ * without this arithmetic; here they must agree.
  */
 #include "loader/rows/rows_header.h"
 
@@ -28,7 +28,7 @@ static_assert(sizeof(struct rows_head) == 160, "the file's layout");
 
 /* ---- offsets ------------------------------------------------------------ */
 
-/* False: beyond 64 bits. */
+/* False: more than 64 bits. */
 static bool round_up(uint64_t bytes, uint64_t to, uint64_t *ret_bytes)
 {
     uint64_t more;
@@ -38,7 +38,7 @@ static bool round_up(uint64_t bytes, uint64_t to, uint64_t *ret_bytes)
     return true;
 }
 
-/* Records without a gap between them, and in front of them where each ends. */
+/* Records without gaps, preceded by the end of each. */
 static bool place_varying(struct rows_header *header)
 {
     struct rows_head *head = &header->head;
@@ -57,7 +57,7 @@ static bool place_varying(struct rows_header *header)
            !__builtin_add_overflow(head->rows_at, rows, &head->texts_at);
 }
 
-/* Strides and offsets out of rows, features and what there is of each; false: too many. */
+/* Computes strides and offsets from rows, features and optional parts; false: too many. */
 static bool place(struct rows_header *header)
 {
     struct rows_head *head = &header->head;
@@ -117,7 +117,7 @@ static enum error print_recipe(struct rows_header *header, const struct feature_
     return error;
 }
 
-/* A shape of more dimensions than anybody's is none. */
+/* A shape with too many dimensions is omitted. */
 static void take_shape(struct rows_header *header, const struct store_info *info)
 {
     if (!info->shape || info->lengths != LENGTHS_ALIKE || info->dimensions > ROWS_DIMENSIONS_LIMIT)
@@ -243,7 +243,7 @@ static enum error check_checksum(const struct rows_head *head, char *memory, con
                      path, head->head_bytes - 1, checksum, head->checksum);
 }
 
-/* Where a file ends that is too short. */
+/* Describes the end of a file that is too short. */
 static void describe_end(const struct rows_head *head, uint64_t end, char *out, size_t bytes)
 {
     if (end < head->rows_at)
@@ -280,7 +280,7 @@ static bool has_key(const struct rows_head *head)
     return memcmp(head->key, none, sizeof(none)) != 0;
 }
 
-/* How long rows are that differ in it: what cannot be is refused with the file's ends. */
+/* The lengths of rows, if they differ: impossible ones are refused with the file's ends. */
 static bool are_lengths(const struct rows_head *head)
 {
     if ((head->flags & ROWS_VARY) == 0)
@@ -288,7 +288,7 @@ static bool are_lengths(const struct rows_head *head)
     return head->features <= ROW_LIMIT_MOST && head->dimensions == 0;
 }
 
-/* By where the rows end: place() then says whether it can be. */
+/* From where the rows end; place() then checks whether that is possible. */
 static void count_elements(struct rows_header *header)
 {
     const struct rows_head *head = &header->head;
@@ -329,7 +329,7 @@ static enum error check_places(const struct rows_header *header, uint64_t file_b
     return check_length(a, file_bytes, path);
 }
 
-/* The text at *at, which moves behind it; NULL: there is no more. */
+/* The text at *at, which moves after it; NULL: no more. */
 static const char *next_text(const char **at, const char *end)
 {
     const char *text = *at;
@@ -359,7 +359,7 @@ static bool is_label(const char *text)
     return text && text[0] && text_is_utf8(text, strlen(text));
 }
 
-/* Labels ascend. */
+/* Labels must ascend. */
 static bool read_lists(struct rows_header *header, const char **at, const char *end)
 {
     for (size_t i = 0; i < rows_header_names(header); i++) {
@@ -379,7 +379,7 @@ static bool read_lists(struct rows_header *header, const char **at, const char *
     return header->recipe || !rows_header_has(header, ROWS_RECIPE);
 }
 
-/* What follows the lists: the source, and a shape of as many features as there are. */
+/* What follows the lists: the source, and a shape that multiplies to the number of features. */
 static bool read_rest(struct rows_header *header, const char **at, const char *end)
 {
     uint64_t features = 1;
@@ -398,7 +398,7 @@ static bool read_rest(struct rows_header *header, const char **at, const char *e
     return header->head.dimensions == 0 || features == header->head.features;
 }
 
-/* Zeros, no more than alignment needs. */
+/* Zeros, no more than alignment requires. */
 static bool is_padding(const char *at, const char *end)
 {
     for (const char *byte = at; byte < end; byte++) {

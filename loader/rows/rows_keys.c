@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A piece is some thousand keys: their texts, of whatever length, are read at once. */
+/* Keys are read in runs of some thousand; their texts, of whatever length, are read at once. */
 #include "loader/rows/rows_keys.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ void rows_keys_close(struct rows_keys *keys)
     free(keys->texts);
 }
 
-/* ---- pieces ------------------------------------------------------------- */
+/* ---- runs --------------------------------------------------------------- */
 
 static enum error refuse_key(const struct rows_keys *keys, int64_t row, const char *what)
 {
@@ -51,7 +51,7 @@ static const uint8_t *record_of(const struct rows_keys *keys, int64_t row)
     return keys->keys + (size_t)(row - keys->first) * keys->header->head.key_bytes;
 }
 
-/* The texts of a piece of `rows` keys, of which the last one says where they end. */
+/* The texts of a run of `rows` keys, whose last one says where they end. */
 static enum error read_texts(struct rows_keys *keys, size_t rows)
 {
     struct rows_key last;
@@ -108,7 +108,7 @@ static enum error take_texts(struct rows_keys *keys, int64_t row, struct rows_ke
     return OK;
 }
 
-/* Of labels that the key or the header holds. */
+/* For labels in the key or the header. */
 static void take_label(struct rows_keys *keys, struct rows_keys_row *taken)
 {
     const char **texts = keys->header->label_texts + taken->key.code;

@@ -19,7 +19,7 @@ static bool has_label_value(const struct rows_header *header)
     return header->head.label_kind == LABEL_INTEGER || header->head.label_kind == LABEL_REAL;
 }
 
-/* Over the file, where in it the record belongs, and what it is. */
+/* Covers the file's key, the record's place in it, and the record. */
 static uint32_t checksum_of(const struct rows_header *header, int64_t place, const uint8_t *record,
                             size_t bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything goes into a temporary file beside the final name, which is synced and renamed in the
- * end. Keys, rows and texts grow side by side, each from an offset that is known in advance. The
- * header is written last: what a killed import leaves has no magic in front.
+ * Everything goes into a temporary file next to the final name, which is synced and renamed at the
+ * end. Keys, rows and texts grow side by side, each from an offset known in advance. The header is
+ * written last: what a killed import leaves has no magic.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -43,9 +43,9 @@ struct rows_writer {
     bool ascending, consecutive;
 };
 
-/* ---- what is there ------------------------------------------------------ */
+/* ---- existing files ----------------------------------------------------- */
 
-/* ERROR_CONFLICT unless there is nothing, an empty file, or a sound row file, or `replace`. */
+/* ERROR_CONFLICT unless `replace`, or there is no file, an empty one, or a valid row file. */
 static enum error check_place(const char *path, bool replace)
 {
     struct stat status;
@@ -173,7 +173,7 @@ static enum error add_texts(struct rows_writer *writer, const struct store_block
     return OK;
 }
 
-/* A store without a column of ids counts its rows. */
+/* A store without an id column numbers its rows. */
 static enum error note_id(struct rows_writer *writer, int64_t id)
 {
     if (writer->count == 0)
@@ -191,8 +191,8 @@ static enum error note_id(struct rows_writer *writer, int64_t id)
     return OK;
 }
 
-/* Where the row ends, whose record takes `bytes`. What the store announced is what there is room
- * for. */
+/* Records the end of a row whose record needs `bytes`. There is room for what the store
+ * announced. */
 static enum error add_end(struct rows_writer *writer, size_t bytes)
 {
     const struct rows_head *head = &writer->header.head;
@@ -285,7 +285,7 @@ static enum error write_header(struct rows_writer *writer)
     return error;
 }
 
-/* Ids that ascend are different; others are put into an index, as opening the file does. */
+/* Ascending ids are distinct; others are put into an index, as when the file is opened. */
 static enum error check_ids(const struct rows_writer *writer)
 {
     struct source_file file;

@@ -20,7 +20,7 @@ static enum error rows_store_locate(struct store *base, int64_t row, char out[ST
     return OK;
 }
 
-/* The file's own, where the URI does not say it. */
+/* The file's limit, unless the URI gives one. */
 static void choose_limit(struct rows_store *store)
 {
     const struct rows_header *header = &store->header;
@@ -83,7 +83,7 @@ static enum error refuse_length(const struct rows_store *store)
                         "%s, row %" PRId64 ": ", store->path, row);
 }
 
-/* How long rows are, and whether that is allowed. */
+/* Determines rows' lengths, and checks that they are allowed. */
 static enum error measure_rows(struct rows_store *store, struct source_file *file)
 {
     struct store_info *info = &store->store.info;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows by id: each is checked, and copied as it stands. */
+/* Rows by id: each is checked, and copied unchanged. */
 #include <string.h>
 
 #include "loader/rows/store_rows.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All rows in the file's order: the keys alone, or keys and rows side by side. */
+/* All rows in file order: only keys, or keys and rows side by side. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ struct scan {
     struct scan_block *block; /* owned */
 };
 
-/* The features go to the block's slot. */
+/* Puts the features into the block's slot. */
 static enum error take_row(struct scan *scan, int64_t row, struct store_row *added,
                            double *ret_label)
 {
@@ -54,7 +54,7 @@ static enum error add_row(struct scan *scan, int64_t row)
     return error ? error : scan_block_add(scan->block, &added, label);
 }
 
-/* Who opened for keys only has not seen whether an id is there twice. */
+/* A store opened for keys only has not checked for duplicate ids. */
 static enum error check_ids(struct scan *scan, enum scan_columns columns)
 {
     struct id_index index;

@@ -28,7 +28,7 @@ bool packed_load_is_detour(const struct packed_file *file, uint64_t bytes)
     return bytes > DETOUR_PIECES * file->piece_bytes;
 }
 
-/* Up to where the piece begins. */
+/* Skips text up to where the piece begins. */
 static enum error pass_text(struct packed_load *load)
 {
     uint64_t left = load->piece.offset - load->begin_offset;
@@ -57,7 +57,7 @@ static enum error mark_piece(struct packed_load *load)
     return error;
 }
 
-/* Where a piece may end it does once it is large enough, or at once where it could not begin. */
+/* A piece ends at a possible end once it is large enough, or at once if it could not begin. */
 static bool ends_here(const struct packed_load *load)
 {
     return load->piece.bytes >= load->file->piece_bytes || !load->piece.marked;

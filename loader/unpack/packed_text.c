@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is where, under one lock; unpacking goes on outside it:
+ * The bookkeeping is under one lock; unpacking happens outside it:
  *
  *   pieces[count]  what is known of the text, from its beginning. Piece `count` is the one that is
  *                  found next: its page is LOADING while it is, so that one thread finds it
@@ -10,7 +10,7 @@
  *                  stands, or will when it is idle again. Lane 0 finds the pieces until the length
  *                  is known, and is never begun elsewhere meanwhile: checks need whole members
  *
- * Nobody waits with a page pinned, or loads two.
+ * No thread waits while it pins a page, or loads two.
  */
 #include "loader/unpack/packed_text.h"
 
@@ -86,7 +86,7 @@ void packed_text_free(struct packed_text *text)
     free(text);
 }
 
-/* ---- what is where; with the lock --------------------------------------- */
+/* ---- lookup; under the lock --------------------------------------------- */
 
 static uint64_t known_end(const struct packed_text *text)
 {
@@ -94,7 +94,7 @@ static uint64_t known_end(const struct packed_text *text)
     return last ? last->offset + last->bytes : 0;
 }
 
-/* The piece that holds the byte; `count`: it is not known yet. */
+/* The piece that holds the byte; `count`: not known yet. */
 static size_t find_piece(const struct packed_text *text, uint64_t offset)
 {
     size_t first = 0;
@@ -118,7 +118,7 @@ static struct packed_page *find_page(struct packed_text *text, size_t piece)
     return NULL;
 }
 
-/* An empty one, else the one that was used longest ago; NULL: all are in use. */
+/* An empty page, else the least recently used; NULL: all are in use. */
 static struct packed_page *spare_page(struct packed_text *text)
 {
     struct packed_page *spare = NULL;
@@ -132,13 +132,13 @@ static struct packed_page *spare_page(struct packed_text *text)
     return spare;
 }
 
-/* Lane 0 is kept for finding pieces as long as some may be left to find. */
+/* Lane 0 is reserved for finding pieces while some may be left to find. */
 static bool may_serve(const struct packed_text *text, size_t lane, size_t piece)
 {
     return piece == text->count ? lane == 0 : lane > 0 || text->length != TEXT_LENGTH_UNKNOWN;
 }
 
-/* The lane that stands nearest in front of `offset`, an idle one if there are two; NULL: none. */
+/* The lane positioned nearest before `offset`, an idle one if there are two; NULL: none. */
 static struct packed_lane *nearest_lane(struct packed_text *text, size_t piece, uint64_t offset)
 {
     struct packed_lane *nearest = NULL;
@@ -153,7 +153,7 @@ static struct packed_lane *nearest_lane(struct packed_text *text, size_t piece, 
     return nearest;
 }
 
-/* One to begin elsewhere: closed, else used longest ago; NULL: all are busy. */
+/* A lane to move elsewhere: closed, else least recently used; NULL: all are busy. */
 static struct packed_lane *spare_lane(struct packed_text *text, size_t piece)
 {
     struct packed_lane *spare = NULL;
@@ -169,8 +169,8 @@ static struct packed_lane *spare_lane(struct packed_text *text, size_t piece)
     return spare;
 }
 
-/* The piece from whose point a piece is reached; `count`: from the file's beginning. One that is
- * still to be found needs the checks of all that is in front of it. */
+/* The piece from whose point a piece is reached; `count`: from the beginning of the file. To find a
+ * new piece, the checksums of everything before it are needed. */
 static size_t piece_to_begin(const struct packed_text *text, size_t piece)
 {
     if (piece < text->count)
@@ -182,7 +182,7 @@ static size_t piece_to_begin(const struct packed_text *text, size_t piece)
     return text->count;
 }
 
-/* ---- one thread's load: begun and ended with the lock ------------------- */
+/* ---- one thread's load: begun and ended under the lock ------------------ */
 
 static void warn_of_detour(struct packed_text *text, uint64_t bytes)
 {
@@ -196,7 +196,7 @@ static void warn_of_detour(struct packed_text *text, uint64_t bytes)
         text->file.path, (unsigned long long)(text->passed_bytes / 1000000));
 }
 
-/* Where to begin, and by which unpacker. False: one must be waited for. */
+/* Where to begin, and with which unpacker. False: one must be waited for. */
 static bool choose_lane(struct packed_text *text, size_t piece, struct packed_load *load)
 {
     size_t from = piece_to_begin(text, piece);
@@ -219,8 +219,8 @@ static bool choose_lane(struct packed_text *text, size_t piece, struct packed_lo
     return load->lane != NULL;
 }
 
-/* The pieces shortly before it that are passed are kept: threads that read a file in order ask in
- * almost that order, and nobody can go back to them where there are no points. */
+/* Pieces passed shortly before it are kept: threads that read a file in order ask in nearly that
+ * order, and nobody can go back to them if there are no points. */
 static size_t first_to_load(struct packed_text *text, size_t piece, uint64_t begin_offset)
 {
     size_t first = find_piece(text, begin_offset);
@@ -231,7 +231,7 @@ static size_t first_to_load(struct packed_text *text, size_t piece, uint64_t beg
     return first;
 }
 
-/* Of the piece, or of one that is passed on the way to it. */
+/* For the piece, or for one that is passed on the way to it. */
 static bool begin_load(struct packed_text *text, size_t piece, struct packed_load *load)
 {
     bool found = piece == text->count;
@@ -296,7 +296,7 @@ static enum error keep_piece(struct packed_text *text, struct packed_load *load)
     return OK;
 }
 
-/* Others may wait for the same piece: they meet the same error, and do not try again. */
+/* Others may wait for the same piece: they get the same error, and do not retry. */
 static void note_failure(struct packed_text *text, struct packed_load *load, enum error error)
 {
     if (load->found)
@@ -326,7 +326,7 @@ static enum error end_load(struct packed_text *text, struct packed_load *load, e
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* Until something is loaded, or let go of. */
+/* Waits until a load or a pin ends. */
 static enum error await_change(struct packed_text *text, size_t piece)
 {
     uint64_t failures = text->failures;
@@ -339,8 +339,8 @@ static enum error await_change(struct packed_text *text, size_t piece)
                                                                      : OK;
 }
 
-/* The page that holds the byte, pinned; ERROR_END: the text ends before it. With the lock, which is
- * let go of meanwhile. */
+/* The page that holds the byte, pinned; ERROR_END: the text ends before it. Under the lock, which
+ * is released meanwhile. */
 static enum error hold_page(struct packed_text *text, uint64_t offset,
                             struct packed_page **ret_page)
 {
@@ -370,7 +370,7 @@ static enum error hold_page(struct packed_text *text, uint64_t offset,
     }
 }
 
-/* What of the page is asked for. With the lock, which is let go of meanwhile. */
+/* Copies the requested part of the page. Under the lock, which is released meanwhile. */
 static size_t copy_page(struct packed_text *text, struct packed_page *page, char *out, size_t bytes,
                         uint64_t offset)
 {

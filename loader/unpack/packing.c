@@ -10,7 +10,7 @@ void unpack_point_release(struct unpack_point *point)
     *point = (struct unpack_point){.window = NULL};
 }
 
-/* A frame, or one that is skipped (0x184D2A50 to 5F, little-endian), as pzstd writes in front. */
+/* A frame, or a skippable one (0x184D2A50 to 5F, little-endian), as pzstd writes first. */
 static bool is_zstd(const uint8_t *head)
 {
     return memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0 ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * gzip by zlib. Between two deflate blocks a mark takes the last 32 KiB of text, which the next
- * block may refer to, and how many bits of the last byte are still to come. Begun there, zlib reads
- * bare deflate data up to the member's end, whose check is passed by; the next member is read as a
+ * block may refer to, and how many bits of the last byte are unread. Started there, zlib reads raw
+ * deflate data up to the member's end, whose checksum is skipped; the next member is read as a
  * whole.
  */
 #include <stdlib.h>

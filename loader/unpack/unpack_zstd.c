@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* zstd by libzstd, which passes by frames that are skipped, a seek table's for one, by itself. */
+/* zstd by libzstd, which itself skips skippable frames, such as a seek table's. */
 #include <stdlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>

@@ -63,7 +63,7 @@ static enum error read_input(struct unpacker *unpacker)
     return OK;
 }
 
-/* Nothing came in, and nothing out. */
+/* Neither input nor output. */
 static enum error refuse_end(const struct unpacker *unpacker)
 {
     return error_set(ERROR_INPUT,
