@@ -19,7 +19,7 @@ static size_t count_features(const struct column_names *columns, const enum colu
     return count;
 }
 
-/* The column of features of that name; the columns' count: there is none. */
+/* The feature column of that name; the columns' count: none. */
 static size_t find(const struct column_names *columns, const enum column_role *roles,
                    const char *name)
 {
@@ -50,8 +50,8 @@ static enum error refuse_missing(const struct column_names *columns, const char 
                      name_list(columns->names, columns->count, names));
 }
 
-/* Which recipe's column each of the store's is, UINT32_MAX: none; *ret_missing: a name that none
- * is. */
+/* The recipe's column for each column of the store, UINT32_MAX: none; *ret_missing: a name without
+ * one. */
 static void match(const struct feature_recipe *recipe, const struct column_names *columns,
                   const enum column_role *roles, uint32_t *places, const char **ret_missing)
 {
@@ -84,7 +84,7 @@ static enum error begin(struct feature_recipe *recipe, const struct column_names
     return error;
 }
 
-/* `places` of all columns become those of the features; the others are ignored. */
+/* Reduces `places` from all columns to the features; the others are ignored. */
 static void keep_places(struct cell_plan *plan, uint32_t *places,
                         const struct column_names *columns, enum column_role *roles)
 {

@@ -81,8 +81,7 @@ static enum error refuse_two(const struct column_names *columns, enum column_rol
                      keys[role]);
 }
 
-/* The column of that name, else the one whose name differs in upper and lower case alone; `count`
- * of them: there is none. */
+/* The column of that name, else the one whose name differs only in case; `count` of them: none. */
 static enum error find_name(const struct column_names *columns, enum column_role role,
                             const char *wanted, size_t length, size_t *ret_column)
 {
@@ -166,7 +165,7 @@ static enum error assign_default(const struct column_names *columns, enum column
     return error;
 }
 
-/* The column of that name that is to be read; `count` of them: none, or not one alone. */
+/* The column of that name to be read; `count` of them: none, or not unique. */
 static size_t find_wanted(const struct column_names *columns, const char *name,
                           const enum column_role *roles)
 {

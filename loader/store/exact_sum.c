@@ -10,7 +10,7 @@
 #define LOWEST 149                        /* 2^-149 is bit 0 */
 #define PENDING_LIMIT (UINT32_C(1) << 29) /* each adds less than 2^33 to a limb of 63 bits */
 
-/* Every limb but the highest into [0, 2^32). */
+/* Brings every limb but the highest into [0, 2^32). */
 static void carry(struct exact_sum *sum)
 {
     for (size_t i = 0; i + 1 < EXACT_SUM_LIMBS; i++) {
@@ -21,7 +21,7 @@ static void carry(struct exact_sum *sum)
     sum->pending = 0;
 }
 
-/* value = mantissa * 2^(bit - 149), cut into the two limbs that it reaches. */
+/* value = mantissa * 2^(bit - 149), split over the two limbs that it reaches. */
 void exact_sum_add(struct exact_sum *sum, float value)
 {
     uint32_t bits;

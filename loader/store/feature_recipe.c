@@ -12,7 +12,7 @@
 #include "common/text.h"
 #include "common/text_set.h"
 
-/* ---- what a URI asks for ------------------------------------------------ */
+/* ---- a URI's request ---------------------------------------------------- */
 
 static enum error read_missing(struct recipe_request *request, const char *value)
 {
@@ -264,7 +264,7 @@ bool feature_recipe_is_same(const struct feature_recipe *a, const struct feature
     return same;
 }
 
-/* ---- what is no category ------------------------------------------------ */
+/* ---- texts outside the categories --------------------------------------- */
 
 void feature_recipe_note_unseen(struct feature_recipe *recipe, size_t column, const char *text,
                                 size_t length)

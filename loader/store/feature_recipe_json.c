@@ -5,7 +5,7 @@
  *   {"missing":"mean","onehot":"*","unseen":"zeros","columns":[{"name":"age","fill":29.5},
  *    {"name":"color","categories":["blue","red"]}]}
  *
- * "missing" and "onehot" only where they were asked for, "fill" with "missing".
+ * "missing" and "onehot" only if requested, "fill" with "missing".
  */
 #include <math.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static bool has(const cJSON *json, const char *key)
     return cJSON_GetObjectItemCaseSensitive(json, key) != NULL;
 }
 
-/* NULL: it is not there. */
+/* NULL: absent. */
 static enum error get_text(const cJSON *json, const char *key, const char *what, char **ret_text)
 {
     const char *text = "";

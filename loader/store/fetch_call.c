@@ -78,7 +78,7 @@ static bool is_behind(const struct fetch_place *a, const struct fetch_place *b)
     return a->key > b->key || (a->key == b->key && a->index > b->index);
 }
 
-/* Shell's sort: a batch has a few hundred rows, and they often are in order. */
+/* Shell sort: a batch has a few hundred rows, often already in order. */
 void fetch_places_sort(struct fetch_place *places, size_t count)
 {
     for (size_t gap = count / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {

@@ -6,7 +6,7 @@
 
 #include "common/text.h"
 
-/* An integer as one writes it, of whatever size? */
+/* A canonical integer, of whatever size? */
 static bool is_integer(const char *text, size_t length)
 {
     size_t sign = length > 0 && text[0] == '-';
@@ -19,8 +19,8 @@ static bool is_integer(const char *text, size_t length)
     return true;
 }
 
-/* Zeros in front of an integer belong to a name (a postcode, a code of the trade): as a number it
- * would be another text. */
+/* Leading zeros belong to a name (a postcode, a product code): as a number it would be another
+ * text. */
 static bool has_zeros_in_front(const char *text, size_t length)
 {
     size_t sign = length > 0 && (text[0] == '-' || text[0] == '+');

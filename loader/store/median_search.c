@@ -7,7 +7,7 @@
 #define BIN_BITS 8
 #define SIGN UINT32_C(0x80000000)
 
-/* Ascending as the floats are; -0 is 0. */
+/* Ascends as the floats do; -0 is 0. */
 static uint32_t key_of(float value)
 {
     uint32_t bits;

@@ -92,7 +92,7 @@ struct recipe_learner *recipe_learner_new(const struct feature_recipe *recipe)
     return learner;
 }
 
-/* The columns that onehot= names. */
+/* The columns named by onehot=. */
 static enum error choose_kinds(struct feature_recipe *recipe, const struct column_names *columns)
 {
     const char *list = recipe->request.onehot ? recipe->request.onehot : "";
@@ -268,7 +268,7 @@ static enum error refuse_empty(const struct recipe_column *column, const char *w
                      column->name, what);
 }
 
-/* Behind the first round. */
+/* After the first round. */
 static enum error decide(struct feature_recipe *recipe, size_t at)
 {
     const struct recipe_request *request = &recipe->request;
@@ -295,7 +295,7 @@ static enum error decide(struct feature_recipe *recipe, size_t at)
     return OK;
 }
 
-/* One round of medians is over; is there one more? */
+/* One round of medians is over; is there another? */
 static bool go_on(struct feature_recipe *recipe)
 {
     struct recipe_learner *learner = recipe->learner;

@@ -18,7 +18,7 @@ struct row_attributes {
     struct label_dictionary sorted; /* groups that are texts; LABEL_NONE: integers */
 };
 
-/* While the store is scanned. */
+/* During the scan of the store. */
 struct reading {
     struct row_attributes *attributes;
     const struct store_info *info;
@@ -176,9 +176,9 @@ void row_attributes_free(struct row_attributes *attributes)
     free(attributes);
 }
 
-/* ---- what is there ------------------------------------------------------ */
+/* ---- lookup ------------------------------------------------------------- */
 
-/* -1: none, or none that counts. */
+/* -1: none, or not ROW_OK. */
 static int64_t find(const struct row_attributes *attributes, int64_t id, enum row_status status)
 {
     return status == ROW_OK ? id_index_row(&attributes->ids, id) : -1;

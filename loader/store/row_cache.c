@@ -14,7 +14,7 @@
 #define AHEAD 8        /* rows that are prefetched */
 #define LINE_BYTES 64
 
-/* Rows are the filler's, or those that the store kept when it was opened. */
+/* Rows are the filler's, or those that the store kept when opened. */
 struct row_cache {
     struct store store;  /* first */
     struct store *inner; /* borrowed */
@@ -23,7 +23,7 @@ struct row_cache {
     const struct id_index *kept_ids; /* NULL: there is a filler */
 };
 
-/* Rows that are fetched from the inner store, of one call. */
+/* Rows to fetch from the inner store, in one call. */
 struct misses {
     size_t *at;     /* [capacity], where they belong */
     int64_t *ids;   /* [capacity] */
@@ -47,7 +47,7 @@ uint64_t row_cache_row_bytes(size_t features, enum element element, bool ids)
     return row_slots_stride(features, element) + (ids ? INDEX_BYTES : 0);
 }
 
-/* Of a row that differs in length from others, but for its features. */
+/* Overhead of a row that may differ in length, without its features. */
 static uint64_t varying_row_bytes(const struct store_info *info)
 {
     return ROW_SLOTS_VARYING_BYTES + (info->id_column ? INDEX_BYTES : 0);
@@ -78,7 +78,7 @@ static void row_cache_close(struct store *store)
     free(cache);
 }
 
-/* A store that kept its rows when it was opened gives them away. */
+/* A store that kept its rows when opened hands them over. */
 static bool take_rows(struct row_cache *cache)
 {
     const struct store_ops *ops = cache->inner->ops;
@@ -87,8 +87,7 @@ static bool take_rows(struct row_cache *cache)
 
 static const struct store_ops row_cache_ops;
 
-/* What of the limit is for the rows themselves, where they differ in length: the indexes are for
- * all of them. */
+/* The part of the limit for rows that differ in length: the indexes cover all rows. */
 static uint64_t varying_bytes(const struct store_info *info, uint64_t limit_bytes)
 {
     uint64_t rows = (uint64_t)info->rows;
@@ -149,7 +148,7 @@ static enum error row_cache_scan(struct store *store, enum scan_columns columns,
     return store_scan(((struct row_cache *)store)->inner, columns, sink, context);
 }
 
-/* ---- what is there ------------------------------------------------------ */
+/* ---- lookup ------------------------------------------------------------- */
 
 static int64_t find(const struct row_cache *cache, int64_t id)
 {
@@ -236,7 +235,7 @@ static enum error misses_reserve(struct misses *misses, size_t count, size_t row
     return is_there ? OK : ERROR_MEMORY;
 }
 
-/* From the store, to where they belong; its message about the first bad one counts. */
+/* From the store to their destination; its message about the first bad one counts. */
 static enum error fetch_misses(struct cache_reader *reader, struct fetch_call *call)
 {
     const struct misses *misses = &reader->misses;
@@ -268,7 +267,7 @@ static void prefetch(const struct row_cache *cache, int64_t id)
         __builtin_prefetch(slot + at, 0, 2); /* into the second cache: it takes more at once */
 }
 
-/* Fetched again from the store itself, for the message: behind the rows that are missing. */
+/* Fetched again from the store itself, for the message, after the missing rows. */
 static enum error refuse_bad(struct cache_reader *reader, struct fetch_call *call, size_t index)
 {
     struct misses *misses = &reader->misses;
@@ -349,7 +348,7 @@ static enum error cache_reader_fetch(struct reader *base, const int64_t *ids, si
     return error ? error : fetch_call_finish(&call);
 }
 
-/* The labels stand in front of the rows, and come from memory all at once. */
+/* Labels precede the rows; prefetches all of them at once. */
 static bool cache_reader_find(struct reader *base, const int64_t *ids, size_t count,
                               uint32_t *places, double *labels, struct store_memory *ret_memory)
 {
@@ -388,7 +387,7 @@ static void measure_slots(const struct row_cache *cache, const int64_t *ids, siz
     }
 }
 
-/* Where not all rows are there, the store knows them without its rows, or they are fetched. */
+/* If not all rows are cached, the store measures them without reading, or they are fetched. */
 static enum error cache_reader_measure(struct reader *base, const int64_t *ids, size_t count,
                                        int64_t *lengths)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread writes slots and then says how many there are (`rows`, released); whoever reads that
- * (acquired) sees them, and they do not change any more. Ids that are a column are indexed when the
- * scan is over; until then no row can be found by one.
+ * The thread writes slots and then publishes their number (`rows`, released); readers of it
+ * (acquired) see the slots, which no longer change. Ids from a column are indexed when the scan is
+ * over; until then no row can be found by id.
  */
 #include "loader/store/row_filler.h"
 
@@ -49,7 +49,7 @@ struct row_filler {
 
 /* ---- the thread --------------------------------------------------------- */
 
-/* Behind the last row that there is room for. Not a failure: the scan's own word for enough. */
+/* After the last row that fits. Not a failure: how the scan is told to end. */
 static enum error enough(void)
 {
     return error_set(ERROR_END, "there is no room for more rows");
@@ -150,8 +150,8 @@ static enum error finish(struct row_filler *filler, enum error error)
     return OK;
 }
 
-/* A store that is not what it was is nobody's to read; where a file server is away, or memory, rows
- * are still fetched from the store itself. */
+/* A store that has changed must not be read at all; if a file server is away, or memory is short,
+ * rows are still fetched from the store itself. */
 static void report(struct row_filler *filler, enum error error)
 {
     filler->error = error;

@@ -8,7 +8,7 @@
 
 #include "common/remote_disk.h"
 
-/* A write beyond the limit of files' sizes (`ulimit -f`) ends the process. */
+/* A write beyond the file size limit (`ulimit -f`) ends the process. */
 static bool may_write(size_t bytes)
 {
     struct rlimit limit;
@@ -16,7 +16,7 @@ static bool may_write(size_t bytes)
            (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
 }
 
-/* False: there is no memory, or the system lacks memfd_create(). */
+/* False: no memory, or the system lacks memfd_create(). */
 static bool make_window(struct row_gather *gather, size_t bytes)
 {
     gather->descriptor = memfd_create("tombola-rows", MFD_CLOEXEC);

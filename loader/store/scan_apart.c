@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The sink and its context are the caller's: it takes the lock to leave, which it cannot get while
- * the sink runs. All else that the thread uses is its own. */
+/* The sink and its context are the caller's: to leave, the caller takes the lock, which it cannot
+ * get while the sink runs. The thread owns everything else that it uses. */
 #include "loader/store/scan_apart.h"
 
 #include <pthread.h>

@@ -26,7 +26,7 @@ static enum error refuse_change(const char *path, const struct file_identity *th
     return error_set(ERROR_INPUT, "%s was written to since it was opened", path);
 }
 
-/* Before it is opened: opening a pipe waits for its writer. */
+/* Before opening: opening a pipe waits for its writer. */
 static enum error check_kind(const char *path)
 {
     struct stat status;
@@ -37,7 +37,7 @@ static enum error check_kind(const char *path)
                      path);
 }
 
-/* What is there now, by the path where there is no descriptor. */
+/* The current identity, by path if there is no descriptor. */
 static enum error look(const struct source_file *file, struct file_identity *ret_identity)
 {
     return file->door ? file_identity_at(file->path, ret_identity)
@@ -122,7 +122,7 @@ static enum error pause_before(int attempt)
     return OK;
 }
 
-/* Opens the path again after a read failed for `reason`, if it still is the same file. */
+/* Opens the path again after a read failed for `reason`, if it is still the same file. */
 static enum error open_again(struct source_file *file, int attempt,
                              const struct error_report *reason)
 {
@@ -156,7 +156,7 @@ static ssize_t read_some(const struct source_file *file, void *out, size_t bytes
                       : pread(file->descriptor, out, bytes, (off_t)offset);
 }
 
-/* Like file_read_at(), but separates errors that another try may cure from those that stay. */
+/* Like file_read_at(), but separates transient errors from permanent ones. */
 static enum error read_once(const struct source_file *file, void *out, size_t bytes,
                             uint64_t offset, bool *ret_again)
 {

@@ -115,7 +115,7 @@ bool reader_find(struct reader *reader, const int64_t *ids, size_t count, uint32
     return ops->find && ops->find(reader, ids, count, places, labels, ret_memory);
 }
 
-/* `lengths` NULL: they are not asked for. */
+/* `lengths` NULL: not requested. */
 static enum error fetch_into(struct reader *reader, const int64_t *ids, size_t count,
                              void *features, size_t stride_bytes, double *labels,
                              enum row_status *status, int64_t *lengths)
@@ -147,7 +147,7 @@ enum error reader_fetch_as(struct reader *inner, const struct reader *outer, siz
                       outer->lengths ? outer->lengths + first : NULL);
 }
 
-/* ---- lengths alone ------------------------------------------------------ */
+/* ---- lengths only ------------------------------------------------------- */
 
 #define MEASURED_BYTES ((size_t)1 << 20) /* of rows that are fetched at once for their lengths */
 
@@ -179,7 +179,7 @@ enum error reader_lengths(struct reader *reader, const int64_t *ids, size_t coun
     return measure_by_fetching(reader, ids, count, lengths);
 }
 
-/* ---- side by side ------------------------------------------------------- */
+/* ---- packed rows -------------------------------------------------------- */
 
 static size_t width_of(const struct store_info *info, const int64_t *lengths, size_t count)
 {
@@ -191,7 +191,7 @@ static size_t width_of(const struct store_info *info, const int64_t *lengths, si
     return (size_t)longest;
 }
 
-/* Rows [count, from] become [count, to]. A row never moves onto one that is still to move. */
+/* Rows [count, from] become [count, to]. A row never overwrites one that is still to move. */
 static void pack(uint8_t *features, size_t unit_bytes, const int64_t *lengths, size_t count,
                  size_t from, size_t to)
 {

@@ -98,7 +98,7 @@ static enum error list_matches(struct store_files *files, const char *pattern)
     return error;
 }
 
-/* A file that was packed with gzip -k or zstd lies beside what it was made from. */
+/* gzip -k and zstd leave the packed file next to the original. */
 static enum error refuse_packed_twin(const struct store_files *files, const char *path)
 {
     static const char *const endings[] = {".gz", ".zst"};

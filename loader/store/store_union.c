@@ -41,7 +41,7 @@ static void union_close(struct store *base)
     free(store);
 }
 
-/* ---- do they belong together? ------------------------------------------- */
+/* ---- compatibility of parts --------------------------------------------- */
 
 static enum error refuse_column(const struct store_info *a, const struct store_info *b,
                                 const char *what, const char *a_name, const char *b_name)
@@ -81,7 +81,7 @@ static enum error compare_names(const struct store_info *a, const struct store_i
     return OK;
 }
 
-/* Rows of all files differ in length, or of none, and the same limit holds for all. */
+/* Rows of all files differ in length, or of none, with the same limit for all. */
 static enum error compare_lengths(const struct store_info *a, const struct store_info *b)
 {
     if (a->lengths == b->lengths && (a->lengths == LENGTHS_VARY || a->features == b->features))
@@ -119,7 +119,7 @@ static enum error compare_columns(const struct store_info *a, const struct store
                : OK;
 }
 
-/* A number's text is not kept by a store of numbers, but for integers. */
+/* A store of numbers does not keep a number's text, except for integers. */
 static enum error compare_labels(const struct union_store *store)
 {
     const struct store_info *text = NULL, *real = NULL;
@@ -136,7 +136,7 @@ static enum error compare_labels(const struct union_store *store)
                      text->uri, real->uri);
 }
 
-/* Bytes become floats beside floats; integers of 32 bits would lose what they are. */
+/* Bytes become floats if other parts are floats; 32-bit integers would lose precision. */
 static enum error compare_elements(const struct store_info *a, const struct store_info *b)
 {
     if (a->element == b->element || (a->element != ELEMENT_I32 && b->element != ELEMENT_I32))
@@ -157,7 +157,7 @@ static enum error check_parts(const struct union_store *store)
     return error ? error : compare_labels(store);
 }
 
-/* ---- what they are together --------------------------------------------- */
+/* ---- description of the whole ------------------------------------------- */
 
 static void describe(struct union_store *store)
 {
@@ -195,7 +195,7 @@ static void describe(struct union_store *store)
     store->labels.kind = info->label_kind;
 }
 
-/* Ids of all rows, and the texts of labels that a part keeps as numbers. */
+/* Ids of all rows, and the label texts of a part that keeps numbers. */
 struct reading {
     struct union_store *store;
     bool with_labels;

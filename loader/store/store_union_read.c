@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Scanning and fetching through several stores. */
+/* Scans and fetches through several stores. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ static enum error pass_on(void *context, const struct store_block *block)
     return scan->sink(scan->context, &shown);
 }
 
-/* Rows of the part that was just scanned: only then known where only keys are read. */
+/* Rows of the part just scanned: if only keys are read, they are known only then. */
 struct union_count {
     struct union_scan *scan;
     int64_t rows;
@@ -225,7 +225,7 @@ static int64_t row_of(const struct union_store *store, int64_t id)
     return id < 0 ? -1 : id_index_row(&store->ids, id);
 }
 
-/* Sorts by part; ids that no part has come first. */
+/* Sorts by part; ids in no part come first. */
 static void place_ids(struct union_reader *reader, const int64_t *ids, size_t count)
 {
     const struct union_store *store = (struct union_store *)reader->reader.store;
@@ -264,7 +264,7 @@ static void take_row(struct fetch_call *call, const struct union_store *store,
     fetch_call_set(call, index, ROW_OK, union_label(store, part, reader->labels[i]));
 }
 
-/* The places [begin, end) are of one part. Of its bad rows, the message is that of the first. */
+/* Places [begin, end) are in one part. Of its bad rows, the first one's message counts. */
 static enum error fetch_part(struct union_reader *reader, struct fetch_call *call, size_t begin,
                              size_t end)
 {

@@ -19,7 +19,7 @@ struct strided_reader {
     size_t places_capacity;
 };
 
-/* A reader that does without it is slower, and no more. */
+/* Without it a reader is only slower. */
 static void open_gather(struct strided_reader *reader)
 {
     struct row_gather *gather = array_new(1, sizeof(*gather), "a reader of a store");
@@ -67,7 +67,7 @@ void strided_reader_close(struct reader *base)
     free(reader);
 }
 
-/* Those that are there, sorted; how many. */
+/* The existing ones, sorted; how many. */
 static size_t find_rows(const struct strided_reader *reader, struct fetch_call *call, size_t count)
 {
     struct fetch_place *places = reader->places;
@@ -83,9 +83,9 @@ static size_t find_rows(const struct strided_reader *reader, struct fetch_call *
     return found;
 }
 
-/* ---- by one call -------------------------------------------------------- */
+/* ---- with one system call ----------------------------------------------- */
 
-/* How many of `wanted` one call serves, in the window. */
+/* How many of `wanted` fit the window of one call. */
 static size_t gather(const struct strided_reader *reader, const struct fetch_place *places,
                      size_t wanted)
 {
@@ -100,7 +100,7 @@ static size_t gather(const struct strided_reader *reader, const struct fetch_pla
     return count > 0 && row_gather_copy(reader->gather) ? count : 0;
 }
 
-/* Those in front that can be had so; the others are left to those who know what is wrong. */
+/* The leading rows that can be read so; the rest is left to pread(2), which reports the error. */
 static enum error fetch_gathered(struct strided_reader *reader, struct fetch_call *call,
                                  const struct fetch_place *places, size_t wanted, size_t *ret_done)
 {
@@ -118,7 +118,7 @@ static enum error fetch_gathered(struct strided_reader *reader, struct fetch_cal
     return error;
 }
 
-/* ---- out of memory ------------------------------------------------------ */
+/* ---- from memory -------------------------------------------------------- */
 
 static enum error fetch_held(const struct strided_reader *reader, struct fetch_call *call,
                              const struct fetch_place *places, size_t wanted)

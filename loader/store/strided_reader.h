@@ -22,7 +22,7 @@ struct strided_layout {
     const uint64_t *ends; /* of records that differ in length (strided_rows.h); borrowed; NULL: they
                            * do not */
     bool is_copy; /* rows exist elsewhere, and `take` tells them from those of any other file:
-                  * failures are not retried, and the file is not checked for changes */
+                   * failures are not retried, and the file is not checked for changes */
     /* The row with an id; -1: none. */
     int64_t (*find)(const struct store *store, int64_t id);
     /* Calls fetch_call_set() with the status of the row at place->index, number place->key, whose

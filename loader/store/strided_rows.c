@@ -44,7 +44,7 @@ enum error strided_rows_read(struct strided_rows *strided, int64_t first, int64_
     return OK;
 }
 
-/* The last of those that one read brings with `row`. */
+/* The last row that one read brings together with `row`. */
 static int64_t last_of_piece(const struct strided_rows *strided, int64_t row)
 {
     uint64_t begin = strided_rows_offset(strided, row);
