@@ -7,7 +7,7 @@
 
 #include "common/array.h"
 
-/* A copy, and behind it its arrays. */
+/* A copy, followed by its arrays. */
 struct owned_batch {
     struct tombola_batch batch; /* first */
     _Alignas(16) char memory[];
@@ -32,7 +32,7 @@ static const void *data_of(const struct tombola_batch *batch, const struct array
     return data;
 }
 
-/* Moves on in `memory` and in the struct. */
+/* Advances in `memory` and in the struct. */
 static enum error copy_array(const struct array *array, struct device *device,
                              struct device_queue *queue, struct tombola_batch *copy, char **memory)
 {

@@ -88,8 +88,8 @@ enum error caller_options_take(const struct tombola_options *given,
     return check_options(ret_options);
 }
 
-/* Half of what is free by default; programs that fill theirs at the same time leave a quarter of
- * it. None with a file, which the system keeps in memory. */
+/* By default half of the free memory; if several programs fill their caches at the same time, a
+ * quarter still stays free. None with a file, which the system keeps in memory. */
 static void choose_memory(size_t bytes, bool has_folder, struct caller_caches *caches)
 {
     struct machine machine;

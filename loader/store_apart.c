@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All that the thread uses is its own: who asked for the store may be gone. */
+/* The thread owns everything it uses: the caller may be gone. */
 #include "loader/store_apart.h"
 
 #include <stdlib.h>

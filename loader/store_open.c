@@ -40,7 +40,7 @@ static const struct store_ops *find_kind(const struct uri *uri)
     return NULL;
 }
 
-/* What people have, and what makes a store of it. */
+/* Common kinds of files, and what makes a store of them. */
 static const struct {
     const char *endings, *advice;
 } others[] = {
@@ -84,7 +84,7 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
         shown);
 }
 
-/* One way through all stores that a text names: to open them, or to learn from them. */
+/* One pass through all stores that a text names: to open them, or to learn from them. */
 struct opening {
     struct store_open_options options;
     struct store **parts; /* owned list of owned stores, in their order */
@@ -94,7 +94,7 @@ struct opening {
     struct duplicate_files files;
 };
 
-/* It was read by read_request(); the kind of store need not know its parameters. */
+/* read_request() has read it; the kind of store need not know its parameters. */
 static enum error pass_over_request(struct uri *uri)
 {
     struct recipe_request request;
@@ -133,7 +133,7 @@ static enum error open_kind(const struct opening *opening, const struct store_op
     return OK;
 }
 
-/* A row cache of several stores reads them again, so rows that the first store kept are dropped. */
+/* A row cache of several stores reads them again, so rows kept by the first store are dropped. */
 static void keep_no_rows(struct opening *opening)
 {
     struct store *first = opening->parts[0];
@@ -145,8 +145,8 @@ static void keep_no_rows(struct opening *opening)
     opening->options.cache.bytes = 0;
 }
 
-/* `text` is the URI as it was given, `shown` the store's name in messages. A store without rows
- * adds none to the others: programs that write a file for each of their parts have such. */
+/* `text` is the URI as given, `shown` the store's name in messages. A store without rows is skipped
+ * in a union: programs that write a file for each of their parts produce such. */
 static enum error add_part(struct opening *opening, const struct store_ops *ops, struct uri *uri,
                            const char *text, const char *shown)
 {
@@ -169,7 +169,7 @@ static enum error add_part(struct opening *opening, const struct store_ops *ops,
     return OK;
 }
 
-/* The URI again, with one of the files that its path leads to. */
+/* The URI again, for one of the files of its path. */
 static enum error add_file(struct opening *opening, const struct store_ops *ops, const char *text,
                            const char *path)
 {
@@ -185,7 +185,7 @@ static enum error add_file(struct opening *opening, const struct store_ops *ops,
     return error;
 }
 
-/* What one URI leads to; *ret_files without paths: one store, the URI's own. */
+/* Resolves one URI; *ret_files without paths: one store, the URI's own. */
 static enum error resolve(const char *text, struct uri *uri, const struct store_ops **ret_ops,
                           struct store_files *ret_files)
 {
@@ -203,7 +203,7 @@ static enum error resolve(const char *text, struct uri *uri, const struct store_
     return error;
 }
 
-/* All that one URI names. */
+/* All stores of one URI. */
 static enum error add_uri(void *context, const char *text)
 {
     struct opening *opening = context;
@@ -249,7 +249,7 @@ static enum error check_uri(void *context, const char *text)
     return error;
 }
 
-/* One URI a line; empty lines are skipped. */
+/* One URI per line; empty lines are skipped. */
 static enum error for_each_uri(const char *text, enum error (*visit)(void *, const char *),
                                void *context)
 {
@@ -334,7 +334,7 @@ struct asked {
     size_t stores;
 };
 
-/* Stores that are read as one ask for the same. */
+/* Stores of a union must request the same. */
 static enum error read_request(void *context, const char *text)
 {
     struct asked *asked = context;
@@ -357,7 +357,7 @@ static enum error read_request(void *context, const char *text)
     return error;
 }
 
-/* One way through all rows. */
+/* One pass through all rows. */
 static enum error learn_once(const struct store_open_options *options, const char *text,
                              bool *ret_again)
 {
@@ -393,7 +393,7 @@ static enum error learn(const struct store_open_options *options, const char *te
     return error;
 }
 
-/* What a model says, unless the URI asks for something else. */
+/* The model's recipe, unless the URI requests something else. */
 static enum error take_given(struct feature_recipe *given, const struct recipe_request *request,
                              struct feature_recipe **ret_recipe)
 {
@@ -411,7 +411,7 @@ static enum error take_given(struct feature_recipe *given, const struct recipe_r
     return OK;
 }
 
-/* *ret_recipe stays NULL where features are to stay as they are. */
+/* *ret_recipe stays NULL if features are to stay unchanged. */
 static enum error find_recipe(const struct store_open_options *options, const char *text,
                               struct feature_recipe **ret_recipe)
 {
@@ -479,7 +479,7 @@ static enum error note_files(struct cache_source *source, const struct store_ops
     return error;
 }
 
-/* What a URI says besides its path, and the files that it leads to. */
+/* A URI's parameters, and its files. */
 static enum error note_uri(void *context, const char *text)
 {
     struct cache_source *source = context;
@@ -520,7 +520,7 @@ static enum error open_for_kept(const char *uri, uint64_t cache_bytes,
         ret_store);
 }
 
-/* What a model makes of the rows decides their bytes, too. */
+/* A model's recipe also decides the rows' bytes. */
 static enum error note_recipe(struct cache_source *source, const struct feature_recipe *recipe)
 {
     struct buffer text = BUFFER_INIT(RECIPE_JSON_LIMIT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libtombola over feed.h: the public structs are the feed's own, member for member, so that a batch
- * is handed out without a copy and without memory of its own.
+ * libtombola on top of feed.h: the public structs are the feed's own, member for member, so a batch
+ * is delivered without a copy or an allocation.
  */
 #include "loader/tombola.h"
 
@@ -76,7 +76,7 @@ _Static_assert((int)TOMBOLA_LEASE == FEED_LEASE && (int)TOMBOLA_INDEX == FEED_IN
                "enumerations");
 _Static_assert(LOG_DEBUG == 0 && LOG_INFO == 1 && LOG_WARNING == 2 && LOG_ERROR == 3, "levels");
 
-/* A queue around a stream of the caller's. */
+/* A queue for one of the caller's streams. */
 struct caller_queue {
     struct device_queue *queue;
     void *stream;
@@ -108,15 +108,15 @@ static void count_fork(void)
     forks++;
 }
 
-/* A library says less than a program. */
+/* A library logs less than a program. */
 static void begin_once(void)
 {
     log_set_level(LOG_WARNING);
     pthread_atfork(NULL, NULL, count_fork);
 }
 
-/* A call begins: is the feed this process's? Its threads and connections are its opener's. *ret_gpu
- * is for leave(). */
+/* A call begins: does the feed belong to this process? Its threads and connections are its
+ * opener's. *ret_gpu is for leave(). */
 static enum error enter(const struct tombola_feed *feed, const char *call, int *ret_gpu)
 {
     if (feed->forks != forks)
@@ -129,7 +129,7 @@ static enum error enter(const struct tombola_feed *feed, const char *call, int *
     return OK;
 }
 
-/* It ends: the thread's choice of GPU is what it was. */
+/* A call ends: restores the thread's choice of GPU. */
 static void leave(const struct tombola_feed *feed, int gpu)
 {
     device_choose(feed->device, gpu);
@@ -446,7 +446,7 @@ void tombola_feed_interrupt(struct tombola_feed *feed)
         feed_interrupt(feed->feed);
 }
 
-/* ---- how far it is ------------------------------------------------------ */
+/* ---- progress ----------------------------------------------------------- */
 
 int tombola_feed_state(struct tombola_feed *feed, const char **ret_state)
 {
@@ -474,9 +474,9 @@ int tombola_feed_state(struct tombola_feed *feed, const char **ret_state)
     return error;
 }
 
-/* ---- what it is --------------------------------------------------------- */
+/* ---- descriptions ------------------------------------------------------- */
 
-/* As much of a struct as both sides know; zeros where the caller knows more. */
+/* As much of a struct as both sides know; zeros if the caller knows more. */
 static void copy_out(void *out, size_t out_bytes, const void *from, size_t from_bytes)
 {
     memset(out, 0, out_bytes);

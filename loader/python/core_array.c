@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Array: numbers of a batch, by the buffer protocol. */
+/* Array: a batch's numbers, through the buffer protocol. */
 #include "loader/python/core.h"
 
 #include <stdlib.h>

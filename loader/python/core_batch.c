@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch: one that is out, and what it is. */
+/* Batch: one that is out, and its contents. */
 #include "loader/python/core.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ PyObject *batch_new(struct feed_object *feed, const struct tombola_batch *batch,
     return (PyObject *)object;
 }
 
-/* What was not settled was not trained. */
+/* An unsettled batch counts as not trained. */
 static void batch_dealloc(struct batch_object *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -72,8 +72,8 @@ static PyObject *view_or_copy(struct array_object *array, int copies)
     return (PyObject *)copy;
 }
 
-/* An array on the feed's device is `array` (a reference, or NULL), wherever that is; else a copy
- * where one is wanted. */
+/* An array on the feed's device: `array` (a reference, or NULL), wherever that is; otherwise a copy
+ * if requested. */
 static PyObject *on_device(const struct batch_object *self, struct array_object *array, int copies)
 {
     const struct tombola_description *description = &self->owner->description;
@@ -84,7 +84,7 @@ static PyObject *on_device(const struct batch_object *self, struct array_object 
     return (PyObject *)array;
 }
 
-/* As int64 (q), float32 (f) or float64 (d); on the device where the feed was asked for those, else
+/* As int64 (q), float32 (f) or float64 (d); on the device if the feed's options ask for those, else
  * on the host, where the first two are copies. */
 static PyObject *labels_of(struct batch_object *self, char format, int copies)
 {
@@ -109,7 +109,7 @@ static PyObject *labels_of(struct batch_object *self, char format, int copies)
     return (PyObject *)array;
 }
 
-/* [rows, classes], on the device; float32 or uint8 as the feed was asked. */
+/* [rows, classes], on the device; float32 or uint8 as in the feed's options. */
 static PyObject *one_hot_of(struct batch_object *self, int copies)
 {
     const struct tombola_description *description = &self->owner->description;
@@ -141,7 +141,7 @@ static PyObject *features_of(struct batch_object *self, PyObject *given, int cop
     return on_device(self, view(self, self->batch->features, format, dimensions, shape), copies);
 }
 
-/* What `convert` makes of an array (a reference, or NULL). */
+/* The result of `convert` for an array (a reference, or NULL). */
 static PyObject *converted(PyObject *convert, PyObject *array)
 {
     PyObject *result = array ? PyObject_CallOneArg(convert, array) : NULL;
@@ -149,8 +149,8 @@ static PyObject *converted(PyObject *convert, PyObject *array)
     return result;
 }
 
-/* show(convert, shape, format, copy): ids, labels and features, each as `convert` makes it of an
- * Array. shape None: [rows, width]; format None, where labels are not one-hot: they are None. */
+/* show(convert, shape, format, copy): ids, labels and features, each an Array passed through
+ * `convert`. shape None: [rows, width]; format None, unless labels are one-hot: they are None. */
 static PyObject *batch_show(struct batch_object *self, PyObject *args)
 {
     Py_ssize_t rows[] = {(Py_ssize_t)self->batch->rows};
@@ -177,8 +177,8 @@ static PyObject *batch_show(struct batch_object *self, PyObject *args)
     return result;
 }
 
-/* weights(copy), groups(copy): [rows], on the device; float32 or float64 as the feed was asked, and
- * int64. None: it was not asked for them. */
+/* weights(copy), groups(copy): [rows], on the device; float32 or float64 as in the feed's options,
+ * and int64. None: not requested. */
 static PyObject *batch_weights(struct batch_object *self, PyObject *args)
 {
     Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows};
@@ -202,7 +202,7 @@ static PyObject *batch_groups(struct batch_object *self, PyObject *args)
     return on_device(self, view(self, self->batch->device_groups, 'q', 1, shape), copies);
 }
 
-/* lengths(copy): [rows], on the device: features of each row. None: rows do not differ in it. */
+/* lengths(copy): [rows], on the device: features of each row. None: all rows are alike. */
 static PyObject *batch_lengths(struct batch_object *self, PyObject *args)
 {
     Py_ssize_t shape[] = {(Py_ssize_t)self->batch->rows};
@@ -214,7 +214,7 @@ static PyObject *batch_lengths(struct batch_object *self, PyObject *args)
     return on_device(self, view(self, self->batch->device_lengths, 'q', 1, shape), copies);
 }
 
-/* Where the numbers of a batch stand in it, all of 8 bytes. */
+/* Offsets of the batch's numbers, all of 8 bytes. */
 static size_t rows_at = offsetof(struct tombola_batch, rows);
 static size_t width_at = offsetof(struct tombola_batch, width);
 static size_t epoch_at = offsetof(struct tombola_batch, epoch);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* An Array for other libraries, by DLPack. */
+/* Exports an Array to other libraries through DLPack. */
 #include "loader/python/core.h"
 
 #include "loader/python/dlpack.h"
 
-/* What a capsule carries: one of the two forms, and the array that it keeps alive. */
+/* A capsule's content: one of the two forms, and the array that it keeps alive. */
 struct export
 {
     union {
@@ -33,7 +33,7 @@ static void delete_versioned(struct dlpack_managed_versioned *managed)
     export_free(managed->manager_context);
 }
 
-/* A capsule that nobody consumed; one that was has another name. */
+/* A capsule that nobody consumed; a consumed one has another name. */
 static void capsule_destroy(PyObject *capsule)
 {
     if (PyCapsule_IsValid(capsule, DLPACK_NAME))
@@ -60,7 +60,8 @@ static struct dlpack_tensor describe_tensor(const struct array_object *array, st
 }
 
 /* __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None). The batch is ready on
- * the stream that next() was given, which is the consumer's; another one is its to order. */
+ * the stream passed to next(), the consumer's; on another stream the consumer must synchronize
+ * itself. */
 PyObject *array_dlpack(struct array_object *self, PyObject *args, PyObject *words)
 {
     static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};

@@ -123,7 +123,7 @@ static void feed_dealloc(struct feed_object *self)
     Py_DECREF(type);
 }
 
-/* One thread at a time is in the feed. False: a signal's handler raised. */
+/* One thread at a time is in the feed. False: a signal handler raised. */
 static bool begin_call(struct feed_object *self)
 {
     for (;;) {
@@ -145,7 +145,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* In slices, so that Ctrl-C is heard: then an exception is set. */
+/* In slices, so that Ctrl-C is noticed: then an exception is set. */
 static int wait_for_batch(struct feed_object *self, void *stream, int64_t timeout_ms,
                           const struct tombola_batch **ret_batch)
 {
@@ -164,7 +164,7 @@ static int wait_for_batch(struct feed_object *self, void *stream, int64_t timeou
     return status;
 }
 
-/* next(timeout_ms, stream): a Batch; None at the stream's end; False: the time is over. */
+/* next(timeout_ms, stream): a Batch; None at the stream's end; False: timeout. */
 static PyObject *feed_next(struct feed_object *self, PyObject *args)
 {
     const struct module_state *state = core_state(Py_TYPE(self));
@@ -196,7 +196,8 @@ static PyObject *feed_next(struct feed_object *self, PyObject *args)
     return result;
 }
 
-/* What another thread may close meanwhile is used in critical sections: without a GIL, too. */
+/* What another thread may close meanwhile is used in critical sections, for builds without a
+ * GIL. */
 static void interrupt(struct feed_object *self)
 {
     Py_BEGIN_CRITICAL_SECTION(self);

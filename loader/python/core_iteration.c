@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Iteration: what a loop has trained. */
+/* Iteration: which batches a loop has trained. */
 #include "loader/python/core.h"
 
 #define SUSPENDS (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
@@ -11,7 +11,7 @@ struct iteration_object {
     bool is_placed;       /* `around` is known */
 };
 
-/* A new reference to the code that runs `depth` calls outside of this one; NULL: there is none. */
+/* A new reference to the code running `depth` calls further out; NULL: none. */
 static PyCodeObject *running_code(int depth)
 {
     PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
@@ -34,8 +34,8 @@ static void place(struct iteration_object *self)
         Py_CLEAR(self->around);
 }
 
-/* Does whatever the loop stands in let go of it? Since Python 3.13 a generator that is closed where
- * it waits is thrown away without GeneratorExit. */
+/* Did the code that runs the loop drop the iterator itself? Since Python 3.13 a generator that is
+ * closed where it waits is discarded without GeneratorExit. */
 static bool is_let_go_from_inside(const struct iteration_object *self)
 {
     PyCodeObject *code = self->around ? running_code(0) : NULL;
@@ -57,7 +57,7 @@ static PyObject *iteration_hold(struct iteration_object *self, PyObject *batch)
     Py_RETURN_NONE;
 }
 
-/* settle(trained): of the batch that the loop has, which is no longer its. */
+/* settle(trained): settles the loop's batch, which it then no longer holds. */
 static PyObject *iteration_settle(struct iteration_object *self, PyObject *args)
 {
     struct batch_object *batch;
@@ -72,8 +72,8 @@ static PyObject *iteration_settle(struct iteration_object *self, PyObject *args)
     return result;
 }
 
-/* A loop lets go of its iterator when it ends: by `break` the last batch was trained; while an
- * exception goes through it, or the generator that it stands in is closed, it was not. */
+/* A loop drops its iterator when it ends: after `break` the last batch was trained; if an exception
+ * passes through it, or its generator is closed, it was not. */
 static void iteration_finalize(PyObject *object)
 {
     struct iteration_object *self = (struct iteration_object *)object;

@@ -12,7 +12,7 @@ struct module_state *core_state(PyTypeObject *type)
     return PyModule_GetState(PyType_GetModuleByDef(type, &core_module));
 }
 
-/* A new reference: the message, with the option that programs have as Python has it. */
+/* A new reference: the message, with a program's option replaced by its Python name. */
 static PyObject *message_of(const char *text)
 {
     PyObject *raw = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
@@ -40,7 +40,7 @@ PyObject *core_raise(const struct module_state *state, int status)
     return core_raise_text(state, status, tombola_error_message());
 }
 
-/* The classes stand in errors.py, which registers them once. */
+/* errors.py defines the classes and registers them once. */
 static PyObject *core_set_errors(PyObject *module, PyObject *errors)
 {
     struct module_state *state = PyModule_GetState(module);

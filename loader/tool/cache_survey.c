@@ -14,22 +14,22 @@ static const char *const worth_names[] = {
     [CACHE_DAMAGED] = "damaged", [CACHE_UNDONE] = "being made",
 };
 
-/* ---- is its store what it was? ------------------------------------------ */
+/* ---- is its source unchanged? ------------------------------------------- */
 
-/* A path that does not begin at the root is another one for each program. */
+/* A relative path means another file for each program. */
 static bool is_from_root(const char *uri)
 {
     const char *scheme = strchr(uri, ':');
     return uri[0] == '/' || (scheme && scheme[1] == '/');
 }
 
-/* Any change of a file, be it by rename, has a time; it is part of the key. */
+/* Any change of a file, including a rename, updates its ctime; it is part of the key. */
 static bool is_older(const struct stat *status, int64_t made_ns)
 {
     return (int64_t)status->st_ctim.tv_sec * 1000000000 + status->st_ctim.tv_nsec <= made_ns;
 }
 
-/* The first file must be there; others may be such that are looked for (an IDX file's labels). */
+/* The first file must exist; others may be optional (an IDX file's labels). */
 static bool are_older(const struct cache_source *source, int64_t made_ns)
 {
     const char *first = source->files.data, *end = first + source->files.length;

@@ -108,7 +108,7 @@ static enum error show(const struct cache_folder *folder, bool json)
 
 /* ---- removing ----------------------------------------------------------- */
 
-/* What a word of --remove names: all, those that are of no use, or one. */
+/* What the argument of --remove names: all, the useless ones, or one. */
 struct choice {
     const char *word;
     size_t length;
@@ -120,7 +120,7 @@ static bool is_word(const struct choice *choice, const char *word)
     return choice->length == strlen(word) && strncmp(choice->word, word, choice->length) == 0;
 }
 
-/* The beginning of a key, or the file's name. */
+/* The start of a key, or the file's name. */
 static enum error check_name(const struct choice *choice)
 {
     size_t digits = strspn(choice->word, "0123456789abcdef");
@@ -158,7 +158,7 @@ static enum error check_count(const struct choice *choice, const struct cache_su
                      (int)choice->length, choice->word, folder->path);
 }
 
-/* Of all and stale ones those that are in use stay, with a warning. */
+/* With `all` and `stale`, caches in use stay, with a warning. */
 static enum error remove_one(const struct choice *choice, const struct surveyed_cache *cache)
 {
     enum error error = cache_entry_remove(cache->entry);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tombola-loader check DIR`: does a folder, on a network perhaps, do what Tombola relies on? */
+/* `tombola-loader check DIR`: does a folder, perhaps on a network, do what Tombola relies on? */
 #include <stdio.h>
 
 #include "common/buffer.h"
@@ -27,7 +27,7 @@ static void add_json(struct buffer *json, const struct probe *probe,
     buffer_add_text(json, "}");
 }
 
-/* What is tried is shown before it is done: a folder may hang. */
+/* Each probe is shown before it runs: a folder may hang. */
 static void run_one(const struct folder_probe *folder, const struct probe *probe, bool shows,
                     struct probe_result *result)
 {

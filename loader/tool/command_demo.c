@@ -2,8 +2,8 @@
 /*
  * `tombola-loader demo DIR`: a training and a test set in the classic form, label,p0,...,p783
  * without a header. Test rows continue the sequence of digits where the training rows end, so no
- * row is in both. A file that is there already is kept when it holds the same bytes, and never
- * overwritten unless --force says so: the names are also those of the real MNIST.
+ * row is in both. An existing file is kept if it holds the same bytes, and overwritten only with
+ * --force: the names are also those of the real MNIST.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static enum error compare(int a, const char *a_path, int b, const char *b_path, 
     return OK;
 }
 
-/* *ret_same: `path` exists and holds what the flushed temporary file holds. */
+/* *ret_same: `path` exists with the same bytes as the flushed temporary file. */
 static enum error is_there(const char *path, struct file_writer *writer, bool *ret_exists,
                            bool *ret_same)
 {
@@ -153,7 +153,7 @@ static enum error make_file(const struct demo *demo, const char *name, int64_t f
     return error;
 }
 
-/* A folder that was made for nothing does not stay. */
+/* On failure, removes a folder that it created. */
 static enum error make_files(const struct demo *demo)
 {
     struct error_report report;

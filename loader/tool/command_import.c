@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `tombola-loader import SOURCE-URI DEST-URI`: any store into a row file, or a table of an SQLite
- * file or of a PostgreSQL server. All or nothing: it is there when it is complete and on the disk.
+ * file or of a PostgreSQL server. All or nothing: the result appears when it is complete and on
+ * disk.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ static void report(const struct store_writer *writer, int64_t start_ns)
            writer->digest_text);
 }
 
-/* Warns where most likely integers were read as floats. */
+/* Warns if integers were probably read as floats. */
 static enum error look_at_values(struct store *store)
 {
     struct feature_range range;
@@ -77,7 +78,7 @@ static enum error import_into(struct import_destination *destination, const char
     return error;
 }
 
-/* A server's writer has deadlines of its own, and undoes there what it began. */
+/* A server's writer has its own deadlines, and undoes there what it began. */
 static enum error import(const char *source, const char *text, bool force)
 {
     struct import_destination destination;

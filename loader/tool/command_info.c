@@ -18,7 +18,7 @@
 #define LABELS_SHOWN 20
 #define JSON_LIMIT_BYTES ((size_t)1 << 30)
 
-/* What the scan finds. */
+/* Results of the scan. */
 struct findings {
     const struct store_info *info;
     bool verify;
@@ -108,7 +108,7 @@ static void print_range(const struct findings *findings)
                : " (tombola-trainer train --feature-scale)");
 }
 
-/* Integers that a double would not keep apart are texts inside, but not to people. */
+/* Integers that a double cannot hold exactly are texts inside, but shown as integers. */
 static enum label_kind kind_of(const struct store_info *info)
 {
     bool integers = info->label_kind == LABEL_TEXT &&
@@ -161,7 +161,7 @@ static void print_text(const struct findings *findings)
         printf("%-10s %s when it was imported\n", "digest", info->digest);
 }
 
-/* ---- JSON --------------------------------------------------------------- */
+/* ---- as JSON ------------------------------------------------------------ */
 
 static void add_text(struct buffer *json, const char *key, const char *text)
 {
@@ -188,7 +188,7 @@ static void add_labels(struct buffer *json, const struct findings *findings)
     buffer_add_text(json, "]");
 }
 
-/* What rows have that differ in length. */
+/* For rows that differ in length. */
 static void add_lengths(struct buffer *json, const struct store_info *info)
 {
     if (info->lengths == LENGTHS_ALIKE)

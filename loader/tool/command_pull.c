@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `tombola-loader pull`: batches that the sampler draws, lends or has by number, as rows on
+ * `tombola-loader pull`: writes batches from the sampler, drawn, leased or by number, as rows to
  * standard output, for shells and for programs that speak no HTTP.
  */
 #include <inttypes.h>
@@ -35,7 +35,7 @@ static enum bad_rows bad_rows_of_name(const char *name)
     return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
 }
 
-/* Batches drawn before a failure are gone for this epoch, so they are written all the same. */
+/* Batches drawn before a failure are gone for this epoch, so they are written nevertheless. */
 static enum error save_rows(struct output *output, enum error error)
 {
     struct error_report report;
@@ -45,7 +45,7 @@ static enum error save_rows(struct output *output, enum error error)
     return error_restore(&report);
 }
 
-/* What is lent is given back when the reader has its rows. */
+/* A lease is acked once the reader has its rows. */
 static enum error write_batches(struct feed *feed, struct row_writer *writer, bool lease)
 {
     const struct feed_batch *batch;
@@ -76,7 +76,7 @@ static void report(const struct feed *feed, const struct pull_options *pull)
                     strcmp(pull->bad_rows, "skip") == 0 ? "left out" : "replaced by zeros");
 }
 
-/* The CPU's queues have nothing to wait for: NULL will do. */
+/* The CPU's queues have nothing to wait for: NULL suffices. */
 static enum error pull_rows(const struct pull_options *pull, struct store *store,
                             struct device *device, struct output *output)
 {

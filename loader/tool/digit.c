@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Coordinates are in 1/256 of a pixel. A stroke becomes quadratic curves (from midpoint to midpoint
- * of its control points), each of them a few straight pieces; a pixel's ink follows from its
- * distance to the nearest piece. No floating point anywhere: the file must be the same everywhere.
+ * Coordinates are in 1/256 of a pixel. A stroke becomes quadratic curves (between midpoints of its
+ * control points), each split into a few straight segments; a pixel's ink depends on its distance
+ * to the nearest segment. No floating point: the file must be the same everywhere.
  */
 #include "loader/tool/digit.h"
 
@@ -12,7 +12,8 @@
 #define PIECES_A_CURVE 5
 #define SOFT_EDGE (ONE * 3 / 4) /* from full ink to none */
 
-/* splitmix64, counter-based: the state is the place in the sequence (Steele, Lea, Flood 2014). */
+/* splitmix64, counter-based: the state is the position in the sequence (Steele, Lea, Flood
+ * 2014). */
 struct dice {
     uint64_t state;
 };
@@ -32,7 +33,7 @@ static int dice_between(struct dice *dice, int low, int high)
     return low + (int)(((dice_next(dice) >> 32) * range) >> 32);
 }
 
-/* As dice_between(), but the middle is likelier: the mean of two throws. */
+/* Like dice_between(), but the middle is likelier: the mean of two throws. */
 static int dice_near(struct dice *dice, int low, int high)
 {
     return (dice_between(dice, low, high) + dice_between(dice, low, high)) / 2;
@@ -42,7 +43,7 @@ struct place {
     int x, y; /* 1/256 pixel */
 };
 
-/* The hand: how this one digit is put on paper. Factors are in 1/256. */
+/* How this digit is drawn. Factors are in 1/256. */
 struct hand {
     int width, height; /* pixels the field of 100 x 100 covers, times 256 */
     int slant, turn;   /* x += slant * y; a small rotation */
@@ -111,7 +112,7 @@ static int clamp(int value, int low, int high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Only pixels that the pen can reach. */
+/* Only pixels within the pen's reach. */
 static void sheet_add_piece(struct sheet *sheet, struct place a, struct place b, int reach)
 {
     int left = clamp(((a.x < b.x ? a.x : b.x) - reach) / ONE - 1, 0, DIGIT_SIDE - 1);
@@ -186,7 +187,7 @@ static int ink_at(const struct hand *hand, int distance)
     return hand->ink * (hand->pen + SOFT_EDGE - distance) / SOFT_EDGE;
 }
 
-/* Grain on the ink, and now and then a speck on the paper. */
+/* Grain on the ink, and sometimes a speck on the paper. */
 static int with_noise(struct dice *dice, int ink)
 {
     if (ink > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How people write digits: the control points, as digit.h describes them. */
+/* The forms of digits: control points as described in digit.h. */
 #include "loader/tool/digit.h"
 
 #define STROKE(...)                                                               \

@@ -41,7 +41,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct probe_result *resul
     result->verdict = verdict;
 }
 
-/* errno of a call that should not have failed. */
+/* Reports the errno of a call that should not have failed. */
 static void say_failed(struct probe_result *result, const char *call, const char *advice)
 {
     say(result, VERDICT_BAD, "%s: %s%s", call, strerror(errno), advice);
@@ -66,7 +66,7 @@ static void fill(char *bytes, size_t count, unsigned seed)
         bytes[i] = (char)((i * 2654435761u + seed) >> 7);
 }
 
-/* Does the file under this name hold the pattern of `seed`? */
+/* Does the file of this name hold the pattern of `seed`? */
 static bool holds(const char *path, unsigned seed)
 {
     char expected[PAGE];
@@ -197,7 +197,7 @@ static void probe_link(const struct folder_probe *probe, struct probe_result *re
 
 enum { CHILD_REFUSED, CHILD_GOT_IT, CHILD_FAILED };
 
-/* In a child: tries the lock, and keeps it until it is killed if `keeps`. */
+/* In a child: tries the lock, and keeps it until killed if `keeps`. */
 static pid_t try_in_child(const char *path, bool keeps, int ready)
 {
     pid_t child = fork();
@@ -366,7 +366,7 @@ static int compare_times(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Calls `step` until time is over; its times in ms, sorted; 0: it failed, as the result says. */
+/* Calls `step` until time is over; its times in ms, sorted; 0: it failed, see the result. */
 static size_t measure(const struct folder_probe *probe, double times_ms[TRIES_LIMIT],
                       bool (*step)(void *context, size_t number), void *context)
 {

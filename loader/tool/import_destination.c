@@ -49,7 +49,7 @@ static enum error refuse_kind(const char *text, const struct uri *uri)
         shown);
 }
 
-/* Files appear whole under their names, so none can go to standard output. */
+/* Files are published whole under their names, so none can go to standard output. */
 static bool is_standard_output(const struct import_destination *destination)
 {
     return !destination->ops->is_server && strcmp(destination->uri.path, "-") == 0;
@@ -105,7 +105,7 @@ static bool is_same_file(const char *a, const char *b)
            one.st_ino == other.st_ino;
 }
 
-/* *ret_file: the one of its files that is the destination's; "": none. */
+/* *ret_file: which of its files is also the destination's; "": none. */
 static enum error find_file(const struct import_destination *destination, const char *source,
                             char *ret_file, size_t bytes)
 {
@@ -123,7 +123,8 @@ static enum error find_file(const struct import_destination *destination, const 
     return error == ERROR_UNAVAILABLE ? OK : error; /* not of files */
 }
 
-/* Of a server as the store's name has it: "postgresql:SERVER, table NAME"; or as it says itself. */
+/* For a server, compares the store's name, "postgresql:SERVER, table NAME", or the server's own
+ * identity. */
 static bool is_same_server(const struct import_destination *destination,
                            const struct store_info *info)
 {
@@ -144,7 +145,7 @@ static bool is_same_database(const struct import_destination *destination,
     return info->database && is_same_file(info->database, destination->uri.path);
 }
 
-/* The database is the same. A file that has no tables then is replaced as a whole. */
+/* If the database is the same. A file of a kind without tables is replaced as a whole. */
 static bool is_replaced(const struct import_destination *destination, const struct store_info *info)
 {
     const char *replaces = destination->writer->replaces;
@@ -161,7 +162,7 @@ static enum error refuse_source(const char *place, const char *table)
                      place, table ? ", table " : "", table ? table : "");
 }
 
-/* Another table of the same file or server is nobody's loss. */
+/* Another table of the same file or server is not affected. */
 static enum error check_tables(const struct import_destination *destination,
                                const struct store *source, bool *ret_beside)
 {

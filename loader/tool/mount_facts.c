@@ -42,7 +42,7 @@ static bool lies_in(const char *path, const char *point)
     return strncmp(path, point, length) == 0 && (path[length] == '/' || path[length] == '\0');
 }
 
-/* The option that begins at `name` in the list; NULL: there is none. */
+/* The option that begins at `name` in the list; NULL: none. */
 static const char *find(const struct mount_facts *facts, const char *name)
 {
     size_t length = strlen(name);
@@ -56,7 +56,7 @@ static const char *find(const struct mount_facts *facts, const char *name)
     return NULL;
 }
 
-/* Those of the file system, behind those of the mount; which of them are both come once. */
+/* Appends the file system's options to the mount's, without duplicates. */
 static void add_options(struct mount_facts *facts, char *more)
 {
     for (char *option; (option = strsep(&more, ",")) != NULL;) {
@@ -66,8 +66,8 @@ static void add_options(struct mount_facts *facts, char *more)
     }
 }
 
-/* ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [FIELDS...] - TYPE SOURCE OPTIONS. False: it is not the
- * path's, or is none. */
+/* ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [FIELDS...] - TYPE SOURCE OPTIONS. False: it does not
+ * contain the path, or is malformed. */
 static bool take_line(char *line, const char *path, size_t *longest, struct mount_facts *facts)
 {
     char *fields[6], *rest = line;

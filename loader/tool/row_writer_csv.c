@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows as CSV. Bytes are looked up in a table of their digits; everything else is rare enough to be
- * printed by the C library.
+ * Rows as CSV. Bytes are looked up in a table of their digits; everything else is rare enough for
+ * the C library.
  */
 #include <math.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #define NUMBER_BYTES 32 /* no number is longer, its separator included */
 #define INTEGRAL_LIMIT 1e15
 
-/* ",0" to ",255", and how long each is. */
+/* ",0" to ",255", with the length of each. */
 static struct {
     char text[4];
     uint32_t length;

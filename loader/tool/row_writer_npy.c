@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rows as one structured numpy array (NEP 1: "\x93NUMPY", version, header length, a Python literal
- * padded to 64 bytes, the records). The header says how many rows there are, which is known last:
- * where the output cannot go back, rows are spooled to a temporary file. A file that was cut short
- * has zeros where its header should be, and numpy refuses it.
+ * padded to 64 bytes, the records). The header contains the number of rows, which is known last: if
+ * the output cannot seek, rows are spooled to a temporary file. A truncated file has zeros instead
+ * of its header, and numpy refuses it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static int write_literal(const struct row_writer *writer, uint64_t rows, char ou
                     writer->info->features, rows);
 }
 
-/* The same number of bytes for every number of rows. */
+/* The same size for every number of rows. */
 static void write_header(struct row_writer *writer, uint64_t rows)
 {
     char literal[LITERAL_BYTES];
@@ -72,7 +72,7 @@ static void write_header(struct row_writer *writer, uint64_t rows)
 
 /* ---- texts -------------------------------------------------------------- */
 
-/* The character at *at (UTF-8 that the store has checked), and on to the next one. */
+/* The character at *at (UTF-8 that the store has checked); advances *at. */
 static uint32_t next_character(const char **at)
 {
     const unsigned char *byte = (const unsigned char *)*at;
@@ -141,7 +141,7 @@ static enum error npy_begin(struct row_writer *writer)
     return error;
 }
 
-/* As UTF-32, zeros behind it. */
+/* As UTF-32, padded with zeros. */
 static void write_text(const char *text, size_t bytes, char *out)
 {
     memset(out, 0, bytes);
