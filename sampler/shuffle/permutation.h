@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A permutation of [0, n) that is computed, not stored: any position in constant time, backwards as
- * well, from a 64-bit key. Bijective at every n by construction: integers only, no table, no state,
- * so any number of threads use one at once. Two constructions share the work:
+ * A permutation of [0, n) that is computed, not stored: any position in constant time, and the
+ * inverse, from a 64-bit key. Bijective at every n by construction: integers only, no table, no
+ * state, so any number of threads may use one at once. Two constructions:
  *
  *   n >= PERMUTATION_SMALL  a Feistel network of 8 alternating rounds on the smallest b with
  *                           2^b >= n, halves of floor(b/2) and ceil(b/2) bits; a value that lands
@@ -14,8 +14,8 @@
  *                           (with ideal coins, total variation from uniform over all permutations,
  *                           computed exactly: 2e-10 at n = 3, 2e-7 at n = 4, 3e-8 at n = 7)
  *
- * The values are a contract: the same on every processor and with every compiler, for ever.
- * The vector code (permutation_runs) gives what the scalar code (permutation_at) gives.
+ * The values are a contract: the same on every processor and with every compiler, forever. The
+ * vector code (permutation_runs) gives the same values as the scalar code (permutation_at).
  */
 #ifndef SAMPLER_SHUFFLE_PERMUTATION_H
 #define SAMPLER_SHUFFLE_PERMUTATION_H
@@ -43,15 +43,15 @@ struct permutation_run {
     size_t count;
 };
 
-/* 1 <= units <= PERMUTATION_LIMIT; some nanoseconds. */
+/* 1 <= units <= PERMUTATION_LIMIT; takes nanoseconds. */
 void permutation_init(struct permutation *permutation, uint64_t units, uint64_t key);
 
-/* Position -> unit and back; both below n. */
+/* Position -> unit and its inverse; both below n. */
 uint64_t permutation_at(const struct permutation *permutation, uint64_t position);
 uint64_t permutation_find(const struct permutation *permutation, uint64_t unit);
 
-/* The units of all runs, one run behind the other, with the widest vectors the processor has.
- * Meant for a few hundred positions and more; runs may be as short as one. */
+/* The units of all runs, concatenated, with the widest vectors that the processor supports.
+ * Intended for a few hundred positions and more; runs may be as short as one. */
 void permutation_runs(const struct permutation_run *runs, size_t count, uint64_t *ret_units);
 
 #endif

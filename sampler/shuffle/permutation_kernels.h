@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The vector kernels of permutation_runs(): 16 lanes of 32 bits, integers only, so that every
- * kernel gives the values of permutation.c. Tests run each that the processor has against it.
+ * kernel gives the values of permutation.c. Tests compare each that the processor supports with it.
  */
 #ifndef SAMPLER_SHUFFLE_PERMUTATION_KERNELS_H
 #define SAMPLER_SHUFFLE_PERMUTATION_KERNELS_H
@@ -14,22 +14,22 @@
 
 #define KERNEL_LANES 16
 #define KERNEL_FEW_RUNS 16
-#define KERNEL_BLOCK 256 /* positions worked on together; a multiple of KERNEL_LANES */
+#define KERNEL_BLOCK 256 /* positions processed together; a multiple of KERNEL_LANES */
 
-/* Positions of any large permutations, a lane each. Vectors are written whole, so that a run may
- * touch up to KERNEL_LANES - 1 lanes behind it; there is room for them. */
+/* Positions of any large permutations, one per lane. Vectors are written whole, so a run may touch
+ * up to KERNEL_LANES - 1 lanes after it; there is room for them. */
 struct feistel_block {
     _Alignas(64) uint32_t low[KERNEL_BLOCK + KERNEL_LANES]; /* the two halves of the value */
     uint32_t high[KERNEL_BLOCK + KERNEL_LANES];
     uint32_t low_bits[KERNEL_BLOCK + KERNEL_LANES];
     uint32_t high_bits[KERNEL_BLOCK + KERNEL_LANES];
     uint32_t keys[PERMUTATION_ROUNDS][KERNEL_BLOCK + KERNEL_LANES];
-    uint32_t target[KERNEL_BLOCK + KERNEL_LANES]; /* the caller's: where the result goes */
+    uint32_t target[KERNEL_BLOCK + KERNEL_LANES]; /* the caller's: index of the result */
     uint64_t units[KERNEL_BLOCK + KERNEL_LANES];
     size_t count;
 };
 
-/* The same of small permutations. */
+/* The same for small permutations. */
 struct small_block {
     _Alignas(64) uint32_t value[KERNEL_BLOCK]; /* in: position; out: unit */
     _Alignas(64) uint32_t units[KERNEL_BLOCK];
@@ -47,9 +47,9 @@ struct permutation_kernel {
                 size_t count, uint32_t target);
     /* One pass of the network over all lanes; no cycle walking. */
     void (*feistel)(struct feistel_block *block);
-    /* All rounds over all lanes, rounded up: lanes beyond must hold units >= 1. */
+    /* All rounds over all lanes, rounded up: unused lanes must hold units >= 1. */
     void (*small)(struct small_block *block);
-    /* NULL, or: permutation_runs() of 1 to KERNEL_FEW_RUNS runs, all of them large. */
+    /* NULL, or: permutation_runs() for 1 to KERNEL_FEW_RUNS runs, all of them large. */
     void (*few)(const struct permutation_run *runs, size_t count, uint64_t *ret_units);
 };
 
@@ -57,7 +57,7 @@ struct permutation_kernel {
 void permutation_few_avx512(const struct permutation_run *runs, size_t count, uint64_t *ret_units);
 #endif
 
-/* Widest first; the last one runs everywhere. NULL behind the last. */
+/* Widest first; the last one runs everywhere. NULL-terminated. */
 extern const struct permutation_kernel *const permutation_kernels[];
 
 /* The first that this processor supports. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random numbers without state: a hash of (key, counter), so that any of them can be asked for at
- * any time, in any order, by any thread, on any machine. Keys come from a hash of all that chooses
- * an order; nothing is ever added to a seed, so that neighbouring seeds and epochs share nothing.
+ * Stateless (counter-based) random numbers: a hash of (key, counter), so that any of them can be
+ * computed at any time, in any order, by any thread, on any machine. Keys are a hash of everything
+ * that determines an order; nothing is ever added to a seed, so that neighbouring seeds and epochs
+ * are independent.
  *
- * These functions are a contract: an order that was published once never changes. 64-bit integers
- * only; bit-equal everywhere.
+ * These functions are a contract: a published order never changes. 64-bit integers only;
+ * bit-identical everywhere.
  */
 #ifndef SAMPLER_SHUFFLE_RANDOM_H
 #define SAMPLER_SHUFFLE_RANDOM_H
@@ -29,13 +30,13 @@ static inline uint64_t random_mix(uint64_t value)
     return value ^ (value >> 31);
 }
 
-/* The number that belongs to `counter`: for one key a bijection of the counters. */
+/* The number for `counter`: for a fixed key a bijection of the counters. */
 static inline uint64_t random_at(struct random_key key, uint64_t counter)
 {
     return random_mix(random_mix(counter * RANDOM_STEP + key.first) ^ key.second);
 }
 
-/* A key of its own for each `name` (an epoch, a purpose). */
+/* A separate key for each `name` (an epoch, a purpose). */
 static inline struct random_key random_key_at(struct random_key key, uint64_t name)
 {
     uint64_t first = random_at(key, name);

@@ -2,16 +2,16 @@
 /*
  * One inner node of the stratified tree: which of its positions go left.
  *
- * Of n positions m are the left child's, 0 < m <= n / 2. The line from 0 to n is cut into m cells
- * of equal length n / m, real numbers; each cell has one position that goes left, drawn at random
- * in each epoch and independently of all other cells (jittered sampling). It is drawn so:
+ * Of n positions m are the left child's, 0 < m <= n / 2. The line from 0 to n is divided into m
+ * cells of equal length n / m, real numbers; each cell has one position that goes left, drawn at
+ * random in each epoch and independently of all other cells (jittered sampling), as follows:
  *
  *   - A position that lies across the boundary of two cells belongs to one of them by a coin, the
  *     left one with the part of it that lies there.
  *   - A cell draws a boundary position that belongs to it with probability m / n, and otherwise one
  *     of the positions that lie inside it, all alike.
  *
- * What holds because of it:
+ * Therefore:
  *   - Every position goes left with probability m / n, exactly (to 2^-64).
  *   - Of the first t positions, t m / n rounded down or up go left: less than 1 off.
  *   - Positions in cells that do not touch are independent, near ones repel each other: no stride
@@ -34,7 +34,7 @@ struct tree_cells {
     uint64_t key;            /* of the node and the epoch */
 };
 
-/* The inside of a short cell has less than 2^16 positions: 32 random bits choose one. */
+/* The interior of a short cell has less than 2^16 positions: 32 random bits choose one. */
 #define TREE_SHORT_BITS 16
 
 /* m / n in 1/2^64, rounded down. */
@@ -49,13 +49,14 @@ int64_t tree_cells_before(const struct tree_cells *cells, int64_t t);
 
 /* ---- from cell to cell, for tree_split.c -------------------------------- */
 
-/* A boundary of cells: the position that holds it, and the part of that position before it, in
+/* A boundary of cells: the position that contains it, and the part of that position before it, in
  * 1/m. */
 struct tree_boundary {
     int64_t at, rest;
 };
 
-/* Cell j, which holds the left end of a position, and the way from each boundary to the next. */
+/* Cell j, which contains the left end of a position, and the step from each boundary to the
+ * next. */
 struct tree_walk {
     int64_t j;
     struct tree_boundary from; /* boundary j */
