@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A frame's digest from a list that comes bit by bit. XXH3-128 over one canonical form of the list
- * in frame order, whatever store it came from and however the frame keeps it. All integers
- * little-endian, 64 bits unless said otherwise:
+ * Computes a frame's digest incrementally: XXH3-128 over a canonical form of the list in frame
+ * order, independent of the store and of how the frame keeps it. All integers little-endian, 64
+ * bits unless said otherwise:
  *
  *   "tombola frame 1\n", N
  *   ids       (first, count) of each longest run of consecutive ascending ids; (0, 0) ends them
@@ -30,22 +30,22 @@
 struct frame_digester {
     void *state; /* owned */
     uint64_t run_first, run_count;
-    uint64_t numbers[FRAME_DIGESTER_NUMBERS]; /* gathered, then hashed together */
+    uint64_t numbers[FRAME_DIGESTER_NUMBERS]; /* collected, then hashed together */
     size_t number_count;                      /* even */
 };
 
 enum error frame_digester_init(struct frame_digester *digester, int64_t units) MUST_CHECK;
 void frame_digester_release(struct frame_digester *digester);
 
-/* Ids in frame order, in parts of any size; and a run of `count` consecutive ones at once. */
+/* Ids in frame order, in parts of any size; or a run of `count` consecutive ones at once. */
 void frame_digester_ids(struct frame_digester *digester, const uint64_t *ids, size_t count);
 void frame_digester_ids32(struct frame_digester *digester, const uint32_t *ids, size_t count);
 void frame_digester_id_run(struct frame_digester *digester, uint64_t first, uint64_t count);
 void frame_digester_end_ids(struct frame_digester *digester);
 
-/* A column of categories that is not there. */
+/* A missing column of categories. */
 void frame_digester_no_categories(struct frame_digester *digester);
-/* One that is cyclic from `shift` on; or, `is_cyclic` false, one whose codes follow by
+/* A cyclic one starting at `shift`; or, `is_cyclic` false, one whose codes follow by
  * frame_digester_bytes() in packed_width(L - 1) bytes each. */
 void frame_digester_categories(struct frame_digester *digester, const struct dictionary *dictionary,
                                bool is_cyclic, uint32_t shift);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a frame is made of; for frame*.c only. */
+/* Parts of a frame; for frame*.c only. */
 #ifndef SAMPLER_FRAME_FRAME_PRIVATE_H
 #define SAMPLER_FRAME_FRAME_PRIVATE_H
 
@@ -14,14 +14,14 @@ struct frame {
     struct partition labels;
     struct partition groups; /* has_groups */
     double *weights;         /* [N], or NULL; owned unless mapped or plain rows of a view */
-    struct mapped_file file; /* what a mapped frame lies in, also in memory; else empty */
-    /* of a view */
-    const struct frame *whole; /* borrowed; NULL: no view */
-    struct frame *rows;        /* owned: the plain rows of the whole that `chosen` is of; or NULL */
+    struct mapped_file file; /* holds a mapped frame, also in memory; else empty */
+    /* for a view */
+    const struct frame *whole;  /* borrowed; NULL: not a view */
+    struct frame *rows;         /* owned: the plain rows that `chosen` selects from; or NULL */
     struct rank_bitmap *chosen; /* owned; NULL: plain rows */
 };
 
-/* Fills frame->digest from all the rest. O(N) for what is stored, O(L) for what is not. */
+/* Computes frame->digest from everything else. O(N) for stored parts, O(L) for others. */
 enum error frame_digest_compute(struct frame *frame) MUST_CHECK;
 
 #endif

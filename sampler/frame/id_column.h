@@ -8,7 +8,7 @@
  *   view         rows of another column: plain ones borrow its values, chosen ones are selected
  *
  * Filled by the constructors of frames (frame.c, frame_open.c, frame_view.c). Immutable afterwards;
- * any thread. Memory of a damaged file gives wrong ids, never a crash.
+ * any thread. A damaged file gives wrong ids, never a crash.
  *
  * Dimensions: N units.
  */
@@ -31,16 +31,16 @@ struct id_column {
     bool is_ascending;
     struct packed values; /* [N], unless consecutive */
     struct packed by_id;  /* [N], unless ascending */
-    /* of a view */
-    const struct id_column *whole;    /* borrowed; NULL: no view */
+    /* for a view */
+    const struct id_column *whole;    /* borrowed; NULL: not a view */
     const struct rank_bitmap *chosen; /* borrowed: rows of `whole`; NULL: all from `begin` on */
     int64_t begin;
 };
 
 void id_column_release(struct id_column *column);
 
-/* Rows [begin, end) of `whole`, or those that `chosen` has (at least one); what is given must
- * outlive the view. No memory a unit. */
+/* Rows [begin, end) of `whole`, or those in `chosen` (at least one); the arguments must outlive the
+ * view. No memory per unit. */
 void id_column_of_rows(struct id_column *column, const struct id_column *whole, int64_t begin,
                        int64_t end);
 void id_column_of_bitmap(struct id_column *column, const struct id_column *whole,
@@ -48,7 +48,7 @@ void id_column_of_bitmap(struct id_column *column, const struct id_column *whole
 
 int64_t id_column_get_chosen(const struct id_column *column, int64_t row);
 
-/* Of stored ids. A damaged file gives wrong ids, no negative ones. */
+/* For stored ids. A damaged file gives wrong ids, but no negative ones. */
 static inline int64_t id_column_value(const struct id_column *column, int64_t row)
 {
     return (int64_t)(packed_get(&column->values, (size_t)row) & INT64_MAX);
@@ -63,7 +63,7 @@ static inline int64_t id_column_get(const struct id_column *column, int64_t row)
     return id_column_value(column, row);
 }
 
-/* ids[i] of rows[i]; the same array may be both. */
+/* The ids of rows[i]; input and output may be the same array. */
 void id_column_gather(const struct id_column *column, const int64_t *rows, size_t count,
                       int64_t *ret_ids);
 /* The ids of rows first, first + 1, ... */
@@ -72,7 +72,7 @@ void id_column_read(const struct id_column *column, int64_t first, size_t count,
 /* The row of an id, or -1. O(log N). */
 int64_t id_column_find(const struct id_column *column, int64_t id);
 
-/* The smallest and the largest id. O(1); of a view of ids that do not ascend O(N). */
+/* The smallest and the largest id. O(1); O(N) for a view whose ids do not ascend. */
 int64_t id_column_smallest(const struct id_column *column);
 int64_t id_column_largest(const struct id_column *column);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every label of a frame as it stands in a response, rendered once at the start: JSON (a number, or
- * a string with its escapes) and CSV (quoted where RFC 4180 wants it), each with the separator that
- * follows it, so that a batch copies them. Immutable; shared by all threads.
+ * Every label of a frame as it appears in a response, rendered once at the start: JSON (a number,
+ * or an escaped string) and CSV (quoted if RFC 4180 requires it), each with its trailing separator,
+ * so that formatting a batch only copies. Immutable; shared by all threads.
  *
- * Integers read the same in both, so that CSV is kept of texts only: 16 bytes a label, or 32, and
- * those longer than LABEL_TEXT_SHORT besides.
+ * Integers look the same in both, so CSV is stored for texts only: 16 bytes per label, or 32, plus
+ * any text longer than LABEL_TEXT_SHORT.
  *
  * Dimensions: L labels.
  */
@@ -24,7 +24,7 @@
 
 /* 16 bytes, so that a short label is one load. */
 struct label_text {
-    char bytes[LABEL_TEXT_SHORT]; /* the text, when it is not longer than that */
+    char bytes[LABEL_TEXT_SHORT]; /* the text, if it is not longer than this */
     uint32_t length;
 };
 
@@ -32,8 +32,8 @@ struct label_texts {
     uint32_t count;            /* L */
     struct label_text *json;   /* [L]: `7,` or `"cat",` */
     struct label_text *csv;    /* [L]: `cat\n`; NULL: integers, see label_texts_write_csv() */
-    char **json_long;          /* [L]: NULL, or the text that is longer than LABEL_TEXT_SHORT */
-    char **csv_long;           /* [L], or NULL as csv */
+    char **json_long;          /* [L]: NULL, or a text longer than LABEL_TEXT_SHORT */
+    char **csv_long;           /* [L], or NULL like csv */
     size_t json_longest_bytes; /* of one label with its separator */
     size_t csv_longest_bytes;
 };
@@ -42,7 +42,7 @@ struct label_texts {
 enum error label_texts_init(struct label_texts *texts, const struct frame *frame) MUST_CHECK;
 void label_texts_release(struct label_texts *texts);
 
-/* Writes one label; up to 16 bytes beyond the end it returns may be touched. */
+/* Writes one label; may touch up to 16 bytes beyond the returned end. */
 static inline char *label_text_write(char *out, const struct label_text *text, char *const *longs,
                                      uint32_t label)
 {
@@ -57,7 +57,7 @@ static inline char *label_text_write(char *out, const struct label_text *text, c
 /* Appends one label as JSON, with its ','. */
 void label_texts_add_json(const struct label_texts *texts, uint32_t label, struct buffer *buffer);
 
-/* The same of CSV, with the end of the line behind it. */
+/* Writes one label as CSV, with its line end. */
 static inline char *label_texts_write_csv(const struct label_texts *texts, char *out,
                                           uint32_t label)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An array of unsigned integers in the narrowest of 1, 2, 4 and 8 bytes that holds them all; or a
- * view of memory that somebody else owns, such as a section of a mapped file.
+ * view of foreign memory, such as a section of a mapped file.
  *
- * Threads: reading from any number, writing from one while nobody reads.
+ * Threads: any number of readers, or one writer.
  */
 #ifndef SAMPLER_FRAME_PACKED_H
 #define SAMPLER_FRAME_PACKED_H
@@ -17,14 +17,14 @@
 struct packed {
     void *data;
     size_t count;   /* elements */
-    unsigned width; /* bytes an element: 1, 2, 4, 8 */
-    bool is_owned;  /* `data` is; zeroed: a view */
+    unsigned width; /* bytes per element: 1, 2, 4, 8 */
+    bool is_owned;  /* owns `data`; false: a view */
 };
 
-/* Bytes that an element up to `largest` needs. */
+/* Bytes per element for values up to `largest`. */
 unsigned packed_width(uint64_t largest);
 
-/* `count` zeroed elements that hold values up to `largest`. */
+/* `count` zeroed elements for values up to `largest`. */
 enum error packed_init(struct packed *packed, size_t count, uint64_t largest,
                        const char *what) MUST_CHECK;
 void packed_release(struct packed *packed);

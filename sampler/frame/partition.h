@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A column of texts that parts N units into L categories (labels into strata, groups into
+ * A column of texts that partitions N units into L categories (labels into strata, groups into
  * clusters): the category of each row, and the rows of each category in frame order. Three forms:
  *
  *   cyclic  category(row) = (row + shift) mod L: nothing is stored. `range:` stores, frames without
@@ -10,8 +10,8 @@
  *   view    some rows of another partition, in their order (partition_view.c). A category of which
  *           no row is left is gone, and the others are numbered as if the rest had never been.
  *
- * Immutable; any thread. The memory may be a damaged file's: what is read from codes and rows is
- * kept below L and N, so that wrong bytes give wrong units, never a crash.
+ * Immutable; any thread. A mapped file may be damaged: values read from codes and rows are kept
+ * below L and N, so that wrong bytes give wrong units, never a crash.
  *
  * Dimensions: N units, L categories.
  */
@@ -40,7 +40,7 @@ struct partition_ops {
     void (*read_categories)(const struct partition *partition, int64_t first, size_t count,
                             uint32_t *ret_categories);
     int64_t (*rows_before)(const struct partition *partition, uint32_t category, int64_t row);
-    void (*release)(struct partition *partition); /* what only this form keeps; NULL: nothing */
+    void (*release)(struct partition *partition); /* frees what only this form has; NULL: nothing */
 };
 
 extern const struct partition_ops partition_cyclic, partition_stored;
@@ -50,10 +50,10 @@ struct partition {
     int64_t units;                   /* N */
     struct dictionary dictionary;    /* [L] */
     uint32_t count;                  /* L */
-    uint32_t shift;                  /* cyclic: the category of row 0 */
+    uint32_t shift;                  /* cyclic: category of row 0 */
     struct packed codes;             /* stored: [N] */
     struct packed rows;              /* stored: [N] */
-    struct packed starts;            /* stored and view: [L + 1], units in categories before */
+    struct packed starts;            /* stored and view: [L + 1], units in earlier categories */
     struct partition_view *view;     /* view: owned */
 };
 
@@ -65,8 +65,7 @@ static inline bool partition_is_cyclic(const struct partition *partition)
 /* N units of L = min(N, labels) categories, category(row) = row mod L, named 0 ... L-1. */
 enum error partition_of_range(struct partition *partition, int64_t units,
                               uint32_t labels) MUST_CHECK;
-/* N units of one category named 0, as which loader/store/store.h reads labels that are not
- * there. */
+/* N units of one category named 0, which is how loader/store/store.h reads missing labels. */
 enum error partition_of_nothing(struct partition *partition, int64_t units) MUST_CHECK;
 void partition_release(struct partition *partition);
 
@@ -78,7 +77,7 @@ uint32_t partition_category(const struct partition *partition, int64_t row);
 /* The j-th row of a category, 0 <= j < partition_units(). O(1). */
 int64_t partition_row(const struct partition *partition, uint32_t category, int64_t j);
 
-/* The same for many j of one category: ret_rows[i] of ranks[i]. */
+/* The same for many ranks of one category: ret_rows[i] for ranks[i]. */
 void partition_gather(const struct partition *partition, uint32_t category, const uint64_t *ranks,
                       size_t count, int64_t *ret_rows);
 /* The categories of many rows; of rows first, first + 1, ... */
@@ -87,12 +86,12 @@ void partition_gather_categories(const struct partition *partition, const int64_
 void partition_read_categories(const struct partition *partition, int64_t first, size_t count,
                                uint32_t *ret_categories);
 
-/* Which j a row is in its category. O(log N). */
+/* The row's rank j in its category. O(log N). */
 int64_t partition_rank(const struct partition *partition, int64_t row);
-/* How many rows before `row` (0 ... N) are of the category. O(log N). */
+/* Number of rows before `row` (0 ... N) in the category. O(log N). */
 int64_t partition_rows_before(const struct partition *partition, uint32_t category, int64_t row);
-/* Where a category begins when all rows are put in an order of categories (cyclic: that of their
- * first rows), each in frame order. */
+/* The start of a category if all rows are ordered by category (cyclic: categories in the order of
+ * their first rows), each in frame order. */
 int64_t partition_start(const struct partition *partition, uint32_t category);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Some of the positions 0 ... B-1, as a bitmap that can be asked both ways in O(1): how many chosen
- * ones are before a position (rank), and where the k-th chosen one is (select).
+ * A subset of the positions 0 ... B-1 as a bitmap with O(1) rank (how many chosen ones precede a
+ * position) and select (position of the k-th chosen one).
  *
- * 480 bits stand with the count of those before them in one cache line, so that a rank touches one
- * line; where to look for the k-th is sampled about every 8192 positions. 0.134 bytes a position.
+ * 480 bits share a cache line with the count of chosen ones before them, so that a rank touches one
+ * line; select is sampled about every 8192 positions. 0.134 bytes per position.
  *
  * Filled by rank_bitmap_put() and rank_bitmap_finish(); immutable afterwards; any thread.
  *
@@ -22,7 +22,7 @@
 #define RANK_BITMAP_LINE_BITS 480
 #define RANK_BITMAP_BASE_SHIFT 22 /* lines that share a base: their counts stay below 2^32 */
 
-/* A cache line. Bit i of it is bit i % 32 of words[i / 32]. */
+/* A cache line. Its bit i is bit i % 32 of words[i / 32]. */
 struct rank_bitmap_line {
     _Alignas(64) uint32_t before; /* chosen ones since the line's base */
     uint32_t words[15];
@@ -36,13 +36,12 @@ struct rank_bitmap {
     struct rank_bitmap_line *lines; /* [line_count], the last without bits */
     size_t line_count;
     int64_t *bases;    /* chosen ones before each group of 2^RANK_BITMAP_BASE_SHIFT lines */
-    uint32_t *samples; /* where every 2^sample_shift-th chosen one is, in 2^place_shift positions;
-                        * then B */
+    uint32_t *samples; /* each 2^sample_shift-th chosen one, in 2^place_shift positions; then B */
     unsigned sample_shift, place_shift;
     const struct rank_bitmap_kernel *kernel;
 };
 
-/* None of `positions` >= 1 is chosen yet. */
+/* Initially none of `positions` >= 1 is chosen. */
 enum error rank_bitmap_new(int64_t positions, struct rank_bitmap **ret_bitmap) MUST_CHECK;
 void rank_bitmap_free(struct rank_bitmap *bitmap);
 
@@ -53,9 +52,9 @@ static inline void rank_bitmap_put(struct rank_bitmap *bitmap, int64_t position,
     bitmap->lines[line].words[bit / 32] |= (uint32_t)is_chosen << bit % 32;
 }
 
-/* Up to 32 positions from `first` on, a multiple of 32; bit i of `bits` is whether
- * first + i is chosen. Threads that put into different lines do not disturb each other: a line
- * begins at each multiple of RANK_BITMAP_LINE_BITS. */
+/* Up to 32 positions from `first` on, a multiple of 32; bit i of `bits` tells whether first + i is
+ * chosen. Threads may write different lines concurrently: a line begins at each multiple of
+ * RANK_BITMAP_LINE_BITS. */
 static inline void rank_bitmap_put_bits(struct rank_bitmap *bitmap, int64_t first, uint32_t bits)
 {
     uint64_t line = (uint64_t)first / RANK_BITMAP_LINE_BITS;
@@ -63,7 +62,7 @@ static inline void rank_bitmap_put_bits(struct rank_bitmap *bitmap, int64_t firs
     bitmap->lines[line].words[bit / 32] |= bits << bit % 32;
 }
 
-/* Counts. Afterwards nothing is put, and all below may be asked. */
+/* Computes the counts. Afterwards only the functions below may be called. */
 enum error rank_bitmap_finish(struct rank_bitmap *bitmap) MUST_CHECK;
 
 static inline bool rank_bitmap_has(const struct rank_bitmap *bitmap, int64_t position)
@@ -73,18 +72,18 @@ static inline bool rank_bitmap_has(const struct rank_bitmap *bitmap, int64_t pos
     return bitmap->lines[line].words[bit / 32] >> bit % 32 & 1;
 }
 
-/* Chosen ones before `position`, 0 ... B. */
+/* Number of chosen ones before `position`, 0 ... B. */
 int64_t rank_bitmap_rank(const struct rank_bitmap *bitmap, int64_t position);
-/* Where the k-th chosen one is, 0 <= k < C. */
+/* Position of the k-th chosen one, 0 <= k < C. */
 int64_t rank_bitmap_select(const struct rank_bitmap *bitmap, int64_t k);
 
-/* The same of many; the same array may be both. */
+/* The same for many; input and output may be the same array. */
 void rank_bitmap_rank_many(const struct rank_bitmap *bitmap, const int64_t *positions, size_t count,
                            int64_t *ret_ranks);
 void rank_bitmap_select_many(const struct rank_bitmap *bitmap, const int64_t *ks, size_t count,
                              int64_t *ret_positions);
 
-/* The chosen ones first, first + 1, ... first + count - 1. */
+/* The positions of chosen ones first, first + 1, ... first + count - 1. */
 void rank_bitmap_read(const struct rank_bitmap *bitmap, int64_t first, size_t count,
                       int64_t *ret_positions);
 

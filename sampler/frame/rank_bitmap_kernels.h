@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rank and select of many positions, once for each instruction set; all give the same values. Tests
- * run each that the processor has.
+ * Rank and select of many positions, one kernel per instruction set; all give the same values.
+ * Tests run each that the processor supports.
  */
 #ifndef SAMPLER_FRAME_RANK_BITMAP_KERNELS_H
 #define SAMPLER_FRAME_RANK_BITMAP_KERNELS_H
@@ -21,7 +21,7 @@ struct rank_bitmap_kernel {
                    int64_t *ret_positions);
 };
 
-/* Widest first; the last one runs everywhere. NULL behind the last. */
+/* Widest first; the last one runs everywhere. NULL-terminated. */
 extern const struct rank_bitmap_kernel *const rank_bitmap_kernels[];
 
 /* The first that this processor supports. */
