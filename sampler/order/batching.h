@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How an endless order is cut into batches: arithmetic on positions; no state.
+ * Divides an endless order into batches: arithmetic on positions; no state.
  *
- * Position p lies in epoch p div M. Batches follow each other without gaps, except that tail `drop`
- * skips what is left of an epoch when it is less than one batch. With E epochs the last one ends at
- * position E * M; E = 0 never ends.
+ * Position p lies in epoch p div M. Batches are contiguous, except that tail `drop` skips the rest
+ * of an epoch if it is less than one batch. With E epochs the last one ends at position E * M; E =
+ * 0 never ends.
  *
- * Where the order skips positions, a batch is the shortest run of positions that holds the
- * units asked for. Positions behind an epoch's last unit belong to that unit's batch, an epoch
- * without a unit to the batch after it (tail `drop`: to none).
+ * If the order skips positions, a batch is the shortest run of positions that holds the requested
+ * units. Positions after an epoch's last unit belong to that unit's batch, those of an epoch
+ * without units to the next batch (tail `drop`: to none).
  *
- * Dimensions: M positions an epoch, E epochs, B units asked for, K the number of a batch.
+ * Dimensions: M positions per epoch, E epochs, B units requested, K the number of a batch.
  */
 #ifndef SAMPLER_ORDER_BATCHING_H
 #define SAMPLER_ORDER_BATCHING_H
@@ -22,53 +22,53 @@
 
 /* What happens to a batch at the end of an epoch. */
 enum tail {
-    TAIL_KEEP, /* it is short */
+    TAIL_KEEP, /* is short */
     TAIL_DROP, /* an incomplete one is skipped */
-    TAIL_SPAN  /* it runs on into the next epoch; only the last of all may be short */
+    TAIL_SPAN  /* continues into the next epoch; only the very last may be short */
 };
 
-/* Positions stay below this, so that sums of two never overflow. */
+/* Positions stay below this, so that the sum of two never overflows. */
 #define POSITION_LIMIT ((INT64_C(1) << 62) - 1)
 
 struct batching {
-    const struct order *order; /* borrowed; NULL: one that skips nothing */
+    const struct order *order; /* borrowed; NULL: an order that skips nothing */
     int64_t epoch_positions;   /* M, at least 1 */
     int64_t epochs;            /* E; 0: without end */
     enum tail tail;
 };
 
-/* A batch: positions [first, first + positions), with so many units. */
+/* A batch: positions [first, first + positions), with this many units. */
 struct span {
     int64_t first;
     int64_t positions;
-    int64_t units; /* the same unless the order skips positions; 0: the end, or no batch */
+    int64_t units; /* equal to positions unless the order skips some; 0: the end, or no batch */
 };
 
-/* "keep", "drop", "span" and back; an unknown name is ERROR_USAGE. */
+/* "keep", "drop", "span", and the inverse; an unknown name is ERROR_USAGE. */
 const char *tail_name(enum tail tail);
 enum error tail_of_name(const char *name, enum tail *ret_tail) MUST_CHECK;
 
 /* Checks M >= 1, E >= 0 and E * M below POSITION_LIMIT: ERROR_USAGE names what is allowed. */
 enum error batching_check(const struct batching *batching) MUST_CHECK;
 
-/* E * M, or POSITION_LIMIT when there is no end. */
+/* E * M, or POSITION_LIMIT without an end. */
 int64_t batching_end(const struct batching *batching);
 
-/* Is `size` possible at all? ERROR_USAGE for TAIL_DROP with more than an epoch has positions, and
- * for another size than the design's only one. */
+/* Is `size` possible at all? ERROR_USAGE for TAIL_DROP with a size above the positions of an epoch,
+ * and for another size than the design's only one. */
 enum error batching_check_size(const struct batching *batching, int64_t size) MUST_CHECK;
 
-/* The batch of `size` units from `position` on (checked, >= 1).
- * The next one begins at ret_span->first + ret_span->positions. At the end: no units, no
- * positions, and first is the end. Arithmetic; where positions are skipped it looks at those of
- * the batch, and at those behind it up to the next unit. */
+/* The batch of `size` units from `position` on (checked, >= 1). The next one begins at
+ * ret_span->first + ret_span->positions. At the end: no units, no positions, and first is the end.
+ * Arithmetic; if positions are skipped it examines those of the batch, and those after it up to the
+ * next unit. */
 void batching_next(const struct batching *batching, int64_t position, int64_t size,
                    struct span *ret_span);
 
-/* Batch number K (>= 0) of batches of `size` from position 0 on: the same as K + 1
- * calls of batching_next(). Beyond the end: no units. Closed form and never fails, but where
- * positions are skipped: then the epochs before are counted as order_epoch_units() does it, with
- * its ERROR_UNAVAILABLE (ask again: the counting goes on from there) and ERROR_USAGE. */
+/* Batch number K (>= 0) of batches of `size` from position 0 on: the same as K + 1 calls of
+ * batching_next(). Beyond the end: no units. Closed form that never fails, unless positions are
+ * skipped: then it counts the epochs before as order_epoch_units() does, with its ERROR_UNAVAILABLE
+ * (call again: the count continues) and ERROR_USAGE. */
 enum error batching_at(const struct batching *batching, int64_t index, int64_t size,
                        struct span *ret_span) MUST_CHECK;
 

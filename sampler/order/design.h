@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a design is to an order: a table of functions on one epoch. The designs, and the list of
- * them, lie above, in sampler/design/.
+ * A design as an order uses it: a table of functions on one epoch. The designs and their list are
+ * above, in sampler/design/.
  *
- * Everything a design draws by chance comes from hashes of (frame digest, design, fields,
- * replacement, seed) and the epoch, so that designs, seeds and epochs share nothing.
+ * All of a design's randomness comes from hashes of (frame digest, design, fields, replacement,
+ * seed) and the epoch, so that designs, seeds and epochs are independent.
  *
- * Dimensions: N units, L labels, M positions an epoch.
+ * Dimensions: N units, L labels, M positions per epoch.
  */
 #ifndef SAMPLER_ORDER_DESIGN_H
 #define SAMPLER_ORDER_DESIGN_H
@@ -18,7 +18,7 @@
 #include "sampler/order/order_keys.h"
 #include "sampler/shuffle/tree.h"
 
-#define ORDER_BLOCK TREE_BLOCK /* positions asked of a design at once, at most */
+#define ORDER_BLOCK TREE_BLOCK /* most positions per call of a design */
 
 struct design_fields; /* sampler/design/design_fields.h */
 struct epoch_counts;  /* epoch_counts.h */
@@ -27,34 +27,34 @@ struct position_list; /* position_list.h */
 struct design_ops {
     const char *name;
     bool takes_replacement;
-    bool tells_span; /* order_tells_span(), also where no position is skipped */
-    /* Sets order->epoch_positions, the other facts of struct order and what the design keeps;
-     * ERROR_USAGE when the frame or the fields do not suit. On failure release() is not called. */
+    bool tells_span; /* order_tells_span(), even if no position is skipped */
+    /* Sets order->epoch_positions, the other facts of struct order and the design's state;
+     * ERROR_USAGE if the frame or the fields are unsuitable. On failure release() is not called. */
     enum error (*init)(struct order *order, const struct design_fields *fields) MUST_CHECK;
-    void (*release)(struct order *order); /* NULL: nothing is kept but the tree */
+    void (*release)(struct order *order); /* NULL: the tree is the only state */
     /* Rows and labels of the units at positions first ... of the epoch, all below M, count <=
-     * ORDER_BLOCK: how many there are. ret_labels may be NULL. */
+     * ORDER_BLOCK; returns their number. ret_labels may be NULL. */
     size_t (*units)(const struct order *order, const struct epoch *epoch, int64_t first,
                     size_t count, int64_t *ret_rows, uint32_t *ret_labels);
-    /* The position of a row in the epoch, or -1: not in it. Not asked of orders that repeat. */
+    /* The position of a row in the epoch, or -1: not in it. Not called for orders that repeat. */
     int64_t (*position)(const struct order *order, const struct epoch *epoch, int64_t row);
     /* Appends the positions of a row in the epoch that are below `end` <= M, ascending. Orders that
      * repeat only. */
     enum error (*positions)(const struct order *order, const struct epoch *epoch, int64_t row,
                             int64_t end, struct position_list *list) MUST_CHECK;
-    /* Units of `label` in the epoch's first t positions, 0 < t <= M, or -1: only counting can tell.
-     * NULL: always -1. */
+    /* Units of `label` in the epoch's first t positions, 0 < t <= M, or -1: no closed form. NULL:
+     * always -1. */
     int64_t (*label_count)(const struct order *order, const struct epoch *epoch, uint32_t label,
                            int64_t t);
-    /* order_probabilities() of one row; NULL: 1, every unit comes once an epoch (on average, with
+    /* order_probabilities() for one row; NULL: 1, every unit comes once per epoch (on average, with
      * replacement). */
     double (*probability)(const struct order *order, int64_t row);
     /* order_label_share(); NULL: the label's share of the frame's units. */
     double (*label_share)(const struct order *order, uint32_t label);
     /* order_balance_error(); NULL: labels are not balanced. */
     double (*balance_error)(const struct order *order);
-    /* Orders that skip positions only, all within one epoch. reach: as order_reach(), from
-     * `first`; returns the positions. unit_position: that of unit number j. */
+    /* Only for orders that skip positions, and all within one epoch. reach: as order_reach(), from
+     * `first`; returns the positions. unit_position: position of unit number j. */
     int64_t (*reach)(const struct order *order, const struct epoch *epoch, int64_t first,
                      int64_t units, int64_t *ret_units);
     /* Units among positions first ... first + positions - 1. */
@@ -74,9 +74,9 @@ struct order {
     double epoch_units;      /* on average; M unless positions are skipped */
     struct random_key key;
     char *fields;                /* canonical text, owned */
-    struct tree tree;            /* of designs that deal out to strata; order_free() releases it */
-    void *own;                   /* what else the design keeps */
-    struct epoch_counts *counts; /* of orders that skip positions */
+    struct tree tree;            /* if the design deals to strata; order_free() releases it */
+    void *own;                   /* the design's other state */
+    struct epoch_counts *counts; /* for orders that skip positions */
 };
 
 #endif

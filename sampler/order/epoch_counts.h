@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many units each epoch of an order has that skips positions: counted once, from epoch 0
- * on, and remembered; 8 bytes an epoch, ORDER_COUNTED_EPOCHS at most.
+ * The number of units in each epoch of an order that skips positions: counted once, from epoch 0
+ * on, and cached; 8 bytes per epoch, ORDER_COUNTED_EPOCHS at most.
  *
- * Threads: any; one counts at a time; known epochs are answered meanwhile.
+ * Threads: any; one counts at a time; known epochs are available meanwhile.
  */
 #ifndef SAMPLER_ORDER_EPOCH_COUNTS_H
 #define SAMPLER_ORDER_EPOCH_COUNTS_H

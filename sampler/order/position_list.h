@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Positions that are found one by one, and how to end a search for them. The array is the caller's
- * to free.
+ * Positions found one by one, and how to end the search for them. The caller frees the array.
  */
 #ifndef SAMPLER_ORDER_POSITION_LIST_H
 #define SAMPLER_ORDER_POSITION_LIST_H
@@ -13,17 +12,17 @@
 #include "sampler/order/order.h"
 
 #define POSITION_LIST_LIMIT ((size_t)1 << 24)
-/* A search looks at its end after so many positions, or passes: some milliseconds. */
+/* A search checks whether to end after this many positions, or passes: some milliseconds. */
 #define POSITION_LIST_LOOK (1 << 20)
 #define POSITION_LIST_LOOK_PASSES (1 << 14)
 
 struct position_list {
     int64_t *positions;
     size_t count, capacity;
-    const struct order_search *search; /* borrowed; NULL: to the end */
+    const struct order_search *search; /* borrowed; NULL: runs to the end */
 };
 
-/* ERROR_CANCELLED: nobody wants it any more. */
+/* ERROR_CANCELLED: the result is no longer wanted. */
 static inline enum error position_list_check(const struct position_list *list)
 {
     if (list->search && list->search->is_over(list->search))
