@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One trial a position, of any probability, without state: position p is a success exactly if
- * random_at(key, p) is at most `limit`, which has probability (limit + 1) / 2^64. Counted in
- * vectors, with the widest that the processor has.
+ * Stateless Bernoulli trials, one per position, of any probability: position p is a success exactly
+ * if random_at(key, p) is at most `limit`, which has probability (limit + 1) / 2^64. Counts with
+ * the widest vectors that the processor supports.
  */
 #ifndef SAMPLER_DESIGN_BERNOULLI_TRIALS_H
 #define SAMPLER_DESIGN_BERNOULLI_TRIALS_H

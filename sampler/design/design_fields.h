@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A design's own fields: {"p":2,"k":8} and the like, as POST /streams and the options of `serve`
- * give them. From JSON to values, and to one canonical text: the fields in the order of
- * design_field_list(), labels in the frame's order (those with 0 left out), numbers as short as
- * they read back exactly; "" where there are none. The canonical text is what is kept, shown, bound
- * by tokens, and hashed into the order's key, so that two spellings of one thing are one order.
+ * give them. Converts JSON to values, and to one canonical text: the fields in the order of
+ * design_field_list(), labels in the frame's order (without those with 0), numbers in the shortest
+ * form that reads back exactly; "" if there are none. The canonical text is stored, shown, bound by
+ * tokens, and hashed into the order's key, so that two spellings of the same fields give one order.
  *
- * Every error names the field, what was given and what is right. What the frame can serve (p labels
- * of L, a size above N) is judged by order_new().
+ * Every error names the field, its value and what is right. order_new() checks the fields against
+ * the frame (p labels of L, a size above N).
  *
  * Dimensions: L labels of the frame.
  */
@@ -36,18 +36,19 @@ enum design_field_kind {
     FIELD_TEXT
 };
 
-/* A field, for --help and for programs that take it as an option of its name. */
+/* A field, for --help and for programs that accept it as an option. */
 struct design_field {
     const char *name;
     enum design_field_kind kind;
-    const char *designs; /* which have it, for people: "systematic, weighted" */
+    const char *designs; /* the designs that have it, for messages: "systematic, weighted" */
     const char *help;
 };
 
-/* All that exist, in canonical order; the last has no name. */
+/* All fields in canonical order; the last has no name. */
 const struct design_field *design_field_list(void);
 
-/* Reads and checks `text`, a JSON object ("" or NULL: none). design_fields_release() the result. */
+/* Parses and checks `text`, a JSON object ("" or NULL: none). The caller calls
+ * design_fields_release(). */
 enum error design_fields_parse(const struct frame *frame, const char *design, bool replacement,
                                const char *text, struct design_fields *ret_fields) MUST_CHECK;
 void design_fields_release(struct design_fields *fields);
@@ -56,8 +57,8 @@ void design_fields_release(struct design_fields *fields);
 enum error design_fields_text(const struct frame *frame, const struct design_fields *fields,
                               char **ret_text) MUST_CHECK;
 
-/* From the members of a request that are not common to all designs (NULL: none) to the canonical
- * text, which the caller frees. */
+/* Converts the members of a request that are not common to all designs (NULL: none) to the
+ * canonical text, which the caller frees. */
 enum error design_fields_canonical(const struct frame *frame, const char *design, bool replacement,
                                    const cJSON *object, char **ret_text) MUST_CHECK;
 
@@ -65,14 +66,15 @@ enum error design_fields_canonical(const struct frame *frame, const char *design
 bool design_has_field(const char *design, bool replacement, const char *name);
 
 /* Are all members of `object` fields of the design? ERROR_USAGE names the first that is not, and
- * those that it has. A design that does not exist has none. */
+ * the design's fields. An unknown design has none. */
 enum error design_fields_check_names(const char *design, bool replacement,
                                      const cJSON *object) MUST_CHECK;
 
-/* {"column":NAME} says where to measure, {"column":NAME,"deviations":{...}} what was found, and
- * only that makes an order: goes from the one to the other by reading the column from the store at
- * `store_uri` (label_deviations.h; O(N), not on an event loop). Any other text comes back as it is.
- * The caller frees it. store_uri NULL: ERROR_USAGE, the frame does not say where its units are. */
+/* {"column":NAME} tells what to measure, {"column":NAME,"deviations":{...}} the result, and only
+ * the latter makes an order: converts the former to the latter by reading the column from the store
+ * at `store_uri` (label_deviations.h; O(N), not on an event loop). Returns any other text
+ * unchanged. The caller frees it. store_uri NULL: ERROR_USAGE, the frame does not say where its
+ * units are. */
 enum error design_fields_resolve(const struct frame *frame, const char *text, const char *store_uri,
                                  char **ret_text) MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What designs share that deal positions out to labels by a tree (tree.h): a block of positions as
- * runs of draws, one run a label, and the ranks that those draws take in their strata.
+ * Shared by designs that deal positions to labels by a tree (tree.h): a block of positions as runs
+ * of draws, one run per label, and the ranks of those draws in their strata.
  */
 #ifndef SAMPLER_DESIGN_DESIGN_STRATA_H
 #define SAMPLER_DESIGN_DESIGN_STRATA_H
@@ -26,17 +26,17 @@ void deal_positions(struct deal *deal, const struct order *order, const struct e
 /* order_balance_error() of the tree. */
 double deal_balance_error(const struct order *order);
 
-/* Ranks with replacement: each draw is one of its own from the whole stratum. */
+/* Ranks with replacement: each draw is independent, from the whole stratum. */
 void deal_draw_with_replacement(struct deal *deal, const struct order *order,
                                 const struct epoch *epoch, const uint32_t *labels);
 
-/* Rows and labels (may be NULL) in the order of positions. `labels` gives the label of a stratum;
- * NULL: they have the same numbers. */
+/* Rows and labels (may be NULL) in order of position. `labels` maps strata to labels; NULL: the
+ * numbers are the same. */
 void deal_place(const struct deal *deal, const struct order *order, const uint32_t *labels,
                 int64_t *ret_rows, uint32_t *ret_labels);
 
-/* With replacement: the positions below `end` at which the row was drawn; looks at every draw of
- * its stratum. Errors as those of order_positions(). */
+/* With replacement: the positions below `end` at which the row was drawn; examines every draw of
+ * its stratum. Errors as order_positions(). */
 enum error deal_find_draws(const struct order *order, const struct epoch *epoch, uint32_t stratum,
                            int64_t row, int64_t end, struct position_list *list) MUST_CHECK;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables of numbers that belong to one epoch each and take long to make: the last few are kept.
- * All memory is taken at the start, so that asking never fails.
+ * A cache of tables of numbers, one per epoch, that take long to compute. All memory is allocated
+ * at the start, so that borrowing never fails.
  *
- * Threads: any. Who asks for a table that somebody makes waits for it; a table in use stays.
+ * Threads: any. A thread that wants a table in the making waits for it; a table in use is not
+ * evicted.
  *
- * Dimensions: V numbers a table.
+ * Dimensions: V numbers per table.
  */
 #ifndef SAMPLER_DESIGN_EPOCH_TABLES_H
 #define SAMPLER_DESIGN_EPOCH_TABLES_H
@@ -28,14 +29,14 @@ void epoch_tables_free(struct epoch_tables *tables);
 typedef void epoch_table_fill(const struct order *order, const struct epoch *epoch,
                               int64_t *values);
 
-/* The table of an epoch, made by `fill` if it is not there. Borrowed until epoch_tables_put(); a
- * thread borrows one at a time. */
+/* The table of an epoch, computed by `fill` if it is not cached. Borrowed until epoch_tables_put();
+ * a thread borrows one at a time. */
 const int64_t *epoch_tables_borrow(struct epoch_tables *tables, const struct order *order,
                                    const struct epoch *epoch, epoch_table_fill *fill);
 void epoch_tables_put(struct epoch_tables *tables, const int64_t *values);
 
-/* Where the last of values[0 ... count - 1] stands that is at most `wanted`; they ascend, and the
- * first one is. */
+/* Index of the last of values[0 ... count - 1] that is at most `wanted`; they ascend, and the first
+ * one is. */
 static inline int64_t epoch_table_find(const int64_t *values, int64_t count, int64_t wanted)
 {
     int64_t low = 0;

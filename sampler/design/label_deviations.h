@@ -10,11 +10,11 @@
 #include "common/error.h"
 #include "sampler/frame/frame.h"
 
-/* One pass over the store at `store_uri`, the units of `frame` alone (found by id), by Welford's
- * recurrence: sqrt(sum of squared differences / (n - 1)); 0 for a label of one unit. `column` is
- * the name of a feature or of the weight, and the only one that is read; ERROR_USAGE naming the
- * features that exist, or a value that is not a finite number. ERROR_CONFLICT when the store lacks
- * a unit of the frame. Memory: 24 bytes a label. The caller frees *ret_deviations [L]. */
+/* One pass over the store at `store_uri`, restricted to the units of `frame` (found by id), by
+ * Welford's recurrence: sqrt(sum of squared differences / (n - 1)); 0 for a label of one unit.
+ * `column` is the name of a feature or of the weight, and the only one read; ERROR_USAGE naming the
+ * existing features, or a value that is not a finite number. ERROR_CONFLICT if the store lacks a
+ * unit of the frame. Memory: 24 bytes per label. The caller frees *ret_deviations [L]. */
 enum error label_deviations(const struct frame *frame, const char *store_uri, const char *column,
                             double **ret_deviations) MUST_CHECK;
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The units' weights as integers, summed up: which unit holds a point of [0, W)?
+ * Cumulative sums of the units' integer weights: which unit holds a point of [0, W)?
  *
- * A weight w becomes floor(w * 2^s), at least 1 where w > 0, with one s for all: the largest for
- * which the sum W of all has WEIGHT_BITS bits. Weights are doubles of 53 bits: what has more
- * than 2^-69 of all weights is taken to the last bit; a unit with 2^-83 of them has its probability
- * within 1e-12 of it. Integer arithmetic throughout.
+ * A weight w becomes floor(w * 2^s), at least 1 if w > 0, with one s for all: the largest for which
+ * the sum W of all has WEIGHT_BITS bits. Weights are doubles of 53 bits: a weight above 2^-69 of
+ * the total is exact to the last bit; the probability of a unit with 2^-83 of it is within 1e-12.
+ * Integer arithmetic throughout.
  *
- * Kept: the sum before each WEIGHT_BLOCK units and a guide into these sums, 0.3 bytes a unit. A
- * question reads the guide, one or two sums and the weights of one block.
+ * Memory: the sum before each WEIGHT_BLOCK units and a guide into these sums, 0.3 bytes per unit. A
+ * lookup reads the guide, one or two sums and the weights of one block.
  *
- * Units whose integer weight is at least `certain` count as 0 in the sums (design weighted takes
- * them without drawing); how many there are before each block is kept where there are any, 0.125
- * bytes a unit.
+ * Units whose integer weight is at least `certain` count as 0 in the sums (design weighted includes
+ * them without drawing); if there are any, their number before each block is stored, 0.125 bytes
+ * per unit.
  *
  * Immutable; any thread. Dimensions: N units, W the sum.
  */
@@ -28,7 +28,7 @@
 #define WEIGHT_BITS 124
 #define WEIGHT_BLOCK 64
 
-typedef unsigned __int128 weight; /* an integer weight, or a sum of such */
+typedef unsigned __int128 weight; /* an integer weight, or a sum of them */
 
 struct weight_sums {
     const double *weights; /* [N] borrowed */
@@ -37,17 +37,17 @@ struct weight_sums {
     int scale;               /* s */
     weight total;            /* W, without the certain ones */
     weight certain;          /* 0: none is */
-    int64_t certain_units;   /* how many */
+    int64_t certain_units;   /* their number */
     weight *before;          /* [blocks + 1] owned */
     int64_t *certain_before; /* [blocks + 1] owned; NULL: none is certain */
     uint32_t *guide; /* [2^guide_bits + 1] owned: the block of the first point of each part */
     unsigned guide_bits, total_bits;
 };
 
-/* `size` 0: nothing is certain. Else the weights are for a sample of that many units with
- * probabilities in proportion: units with size * w >= W are certain, and so on with those that are
- * left until none is. ERROR_INPUT naming the id of a negative or NaN weight, ERROR_USAGE where the
- * frame has no weights, all are 0 or fewer than `size` are above 0. O(N) a round. */
+/* `size` 0: no unit is certain. Else the weights are for a sample of that many units with
+ * proportional probabilities: units with size * w >= W are certain, and so on among the rest until
+ * none is. ERROR_INPUT naming the id of a negative or NaN weight, ERROR_USAGE if the frame has no
+ * weights, all are 0 or fewer than `size` are above 0. O(N) per round. */
 enum error weight_sums_init(struct weight_sums *sums, const struct frame *frame,
                             int64_t size) MUST_CHECK;
 void weight_sums_release(struct weight_sums *sums);
