@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A column of texts (labels, groups) while a frame is built: its texts numbered as they appear, the
- * codes put aside, units counted; in the end the final numbers, and whether the column goes round
- * (partition.h). One thread until it is finished, then immutable.
+ * A column of texts (labels, groups) while a frame is built: numbers texts in order of appearance,
+ * spools the codes and counts units; at the end computes the final numbers, and whether the column
+ * is cyclic (partition.h). One thread until it is finished, then immutable.
  *
  * Dimensions: N units, L categories.
  */
@@ -18,19 +18,19 @@
 #include "sampler/frame/dictionary.h"
 
 struct class_column {
-    const char *what; /* a text is, in messages */
+    const char *what; /* of a text, in messages */
     struct text_set found;
-    struct spool codes; /* by appearance */
-    uint64_t *counts;   /* owned; by appearance */
+    struct spool codes; /* in order of appearance */
+    uint64_t *counts;   /* owned; in order of appearance */
     size_t count_capacity;
-    uint64_t *block; /* owned; the codes of one block of the store */
+    uint64_t *block; /* owned; codes of one block of the store */
     size_t block_capacity;
-    uint32_t *numbers; /* owned; of a block's texts */
+    uint32_t *numbers; /* owned; for a block's texts */
     size_t number_capacity;
 
     struct dictionary dictionary; /* finished: sorted */
-    uint32_t *ranks;              /* owned; by appearance: the number in dictionary */
-    uint64_t *starts;             /* owned; [L + 1]: units of all categories before */
+    uint32_t *ranks;              /* owned; number in dictionary, by order of appearance */
+    uint64_t *starts;             /* owned; [L + 1]: units of all earlier categories */
     bool is_cyclic;
     uint32_t shift;
 };
@@ -40,13 +40,13 @@ enum error class_column_init(struct class_column *column, struct spool_store *st
                              const char *what) MUST_CHECK;
 void class_column_release(struct class_column *column);
 
-/* The column's part of a block: `texts` [rows], or, where the store has them, its codes. On
+/* Adds the column's part of a block: `texts` [rows], or the store's codes if it has them. On
  * ERROR_INPUT *ret_row is the row of the block that the message is about. */
 enum error class_column_add(struct class_column *column, const struct text *texts,
                             const struct store_codes *codes, size_t rows,
                             size_t *ret_row) MUST_CHECK;
 
-/* After the last block, of which there was one. */
+/* After the last block; at least one is required. */
 enum error class_column_finish(struct class_column *column) MUST_CHECK;
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A counting sort by several threads at once. The rows are cut into runs of neighbours; each run
- * counts its own rows of each kind, and then knows where they go: behind those of the kinds before,
- * and of the runs before. So rows of a kind keep their order.
+ * A parallel, stable counting sort. The rows are divided into contiguous runs; each run counts its
+ * rows of each kind, which determines where they go: after those of earlier kinds, and of earlier
+ * runs. So rows of a kind keep their order.
  *
  * Dimensions: R runs, K kinds.
  */
@@ -18,8 +18,8 @@
 struct counting_sort {
     unsigned runs; /* R */
     size_t kinds;  /* K */
-    /* [R][K]: how many rows a run has of the kind, as long as they are counted; then where its next
-     * one goes. One thread a run. */
+    /* [R][K]: while counting, the run's rows of the kind; then the place of its next one. One
+     * thread per run. */
     uint64_t *next[TEAM_LIMIT];
 };
 
@@ -27,12 +27,12 @@ struct counting_sort {
 enum error counting_sort_init(struct counting_sort *sort, unsigned runs, size_t kinds) MUST_CHECK;
 void counting_sort_release(struct counting_sort *sort);
 
-/* All rows of kind k that were counted. */
+/* Counted rows of this kind, over all runs. */
 uint64_t counting_sort_count(const struct counting_sort *sort, size_t kind);
 
-/* After the counting: rows of kind k go to starts[k] and on; with `ranks` to starts[ranks[k]]. */
+/* After counting: rows of kind k go to starts[k] and up; with `ranks` to starts[ranks[k]]. */
 void counting_sort_sum(struct counting_sort *sort, const uint64_t *starts, const uint32_t *ranks);
-/* Back to the state behind counting_sort_sum(), after every run has placed all of its rows. */
+/* Returns to the state after counting_sort_sum(), once every run has placed all its rows. */
 void counting_sort_rewind(struct counting_sort *sort, const uint64_t *starts,
                           const uint32_t *ranks);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a frame is built with; for frame_build*.c only. */
+/* State of a frame build; for frame_build*.c only. */
 #ifndef SAMPLER_BUILD_FRAME_BUILD_PRIVATE_H
 #define SAMPLER_BUILD_FRAME_BUILD_PRIVATE_H
 
@@ -12,18 +12,18 @@
 struct frame_build {
     struct frame_ingest ingest;
     struct frame_output *output; /* owned */
-    struct sort_arena arena;     /* of the team */
+    struct sort_arena arena;     /* used by the team */
     struct frame_digest digest;
     struct id_twice twice;
-    pthread_mutex_t lock; /* all below */
+    pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
-    int running; /* threads */
+    int running; /* number of threads */
     struct error_report columns_report, rows_report;
 };
 
-/* The sections of columns in frame order - ids, codes, weights - with names, and the digest. */
+/* Writes the sections in frame order - ids, codes, weights - with names, and the digest. */
 enum error frame_build_columns(struct frame_build *build) MUST_CHECK;
-/* The sections that are sorted: rows by id, and by label and group with their starts. */
+/* Writes the sorted sections: rows by id, and by label and group with their starts. */
 enum error frame_build_rows(struct frame_build *build) MUST_CHECK;
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All rows of a store on their way into a frame: one scan, its columns checked and put aside
- * (spool.h). Memory: what the spools may take, the texts of the labels, and a few blocks of rows.
- * Progress to the log, a line a second.
+ * Reads all rows of a store for a frame: one scan, with columns checked and spooled (spool.h).
+ * Memory: the spools' limit, the label texts, and a few blocks of rows. Logs progress once a
+ * second.
  */
 #ifndef SAMPLER_BUILD_FRAME_INGEST_H
 #define SAMPLER_BUILD_FRAME_INGEST_H
@@ -32,19 +32,19 @@ struct frame_ingest {
     int64_t start_ns, told_ns;
 };
 
-/* Scans the store at `uri`. Columns are put aside in `memory_bytes`, then in a file beside `path`
- * (NULL: in memory whatever it takes). ERROR_INPUT names a bad row; ERROR_CANCELLED after
+/* Scans the store at `uri`. Columns are spooled in `memory_bytes`, then in a file beside `path`
+ * (NULL: in memory without limit). ERROR_INPUT names a bad row; ERROR_CANCELLED after
  * stop_requested(). */
 enum error frame_ingest_open(struct frame_ingest *ingest, const char *uri, const char *path,
                              uint64_t memory_bytes) MUST_CHECK;
 /* Legal for a zeroed one. */
 void frame_ingest_close(struct frame_ingest *ingest);
 
-/* ERROR_INPUT naming where both rows stand. */
+/* ERROR_INPUT naming the location of both rows. */
 enum error frame_ingest_refuse_twice(struct frame_ingest *ingest,
                                      const struct id_twice *twice) MUST_CHECK;
 
-/* At most once a second: true when it is time for a line of progress. */
+/* True, at most once a second, if a line of progress is due. */
 bool frame_ingest_is_due(struct frame_ingest *ingest);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory to sort in, used by one sort after the other, so that the system finds and clears it only
- * once.
+ * Memory for sorting, reused by one sort after another, so that the system allocates and clears it
+ * only once.
  */
 #ifndef SAMPLER_BUILD_SORT_ARENA_H
 #define SAMPLER_BUILD_SORT_ARENA_H
@@ -13,12 +13,12 @@
 #include "common/error.h"
 
 struct sort_arena {
-    uint64_t limit_bytes; /* how much a sort should take at most: the caller's word */
+    uint64_t limit_bytes; /* how much a sort should use at most, as the caller says */
     void *memory;         /* owned */
     size_t bytes;
 };
 
-/* No memory yet; the limit is SORT_ARENA_LEAST at least. */
+/* No memory yet; the limit is at least SORT_ARENA_LEAST. */
 #define SORT_ARENA_LEAST ((uint64_t)1 << 20)
 void sort_arena_init(struct sort_arena *arena, uint64_t limit_bytes);
 void sort_arena_release(struct sort_arena *arena);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A column of unsigned integers that is written once, from row 0 on, and then read from the front
- * as often as wanted. What has a rule costs nothing: the rows at the beginning that count up
- * (ids first, first + 1, ...) or go round (0 ... period - 1, 0 ...). All others lie in chunks of
- * SPOOL_CHUNK values, each as wide as its largest value needs: in memory as long as the spools of
- * one struct spool_store have some left, then in a file without a name.
+ * any number of times. Leading rows that follow a rule cost nothing: those that count up (first,
+ * first + 1, ...) or cycle (0 ... period - 1, 0 ...). All others are stored in chunks of
+ * SPOOL_CHUNK values, each as wide as its largest value needs: in memory while the spools of one
+ * struct spool_store have some left, then in an unnamed file.
  *
- * Threads: one writes; once nobody writes, any number reads, each with a cursor of its own
- * (spool_cursor.h).
+ * Threads: one writes; after that any number read, each with its own cursor (spool_cursor.h).
  */
 #ifndef SAMPLER_BUILD_SPOOL_H
 #define SAMPLER_BUILD_SPOOL_H
@@ -25,20 +24,20 @@ struct spool_chunk {
     void *data;      /* in an arena; NULL: in the file */
     uint64_t offset; /* in the file */
     uint32_t count;
-    uint32_t width; /* bytes a value: 1, 2, 4, 8 */
+    uint32_t width; /* bytes per value: 1, 2, 4, 8 */
 };
 
 struct spool {
     struct spool_store *store;
     const char *what; /* "the units' ids", for messages; borrowed */
     uint64_t rows;
-    uint64_t largest; /* of all values that are not open; 0 when there are none */
+    uint64_t largest; /* of all values outside `open`; 0 if there are none */
     uint64_t rule_rows, rule_first;
-    uint64_t rule_period; /* 0: counts up from rule_first; else goes round, from 0 on */
-    bool is_round;        /* the rule that is tried goes round */
-    uint64_t *open;       /* owned; [SPOOL_CHUNK]: the chunk that fills */
+    uint64_t rule_period; /* 0: counts up from rule_first; else cycles from 0 */
+    bool is_round;        /* the rule being tried is cyclic */
+    uint64_t *open;       /* owned; [SPOOL_CHUNK]: the chunk being filled */
     size_t open_count;
-    void *narrowed;             /* owned; a chunk on its way to the file */
+    void *narrowed;             /* owned; a chunk to be written to the file */
     struct spool_chunk *chunks; /* owned; [chunk_count] */
     size_t chunk_count, chunk_capacity;
 };
@@ -48,7 +47,7 @@ enum error spool_init(struct spool *spool, struct spool_store *store, bool is_ro
                       const char *what) MUST_CHECK;
 void spool_release(struct spool *spool);
 
-/* ERROR_NO_SPACE and ERROR_IO say what the file was for. */
+/* ERROR_NO_SPACE and ERROR_IO name the purpose of the file. */
 enum error spool_add(struct spool *spool, const uint64_t *values, size_t count) MUST_CHECK;
 /* Closes the last chunk: nothing may be added afterwards. */
 enum error spool_finish(struct spool *spool) MUST_CHECK;

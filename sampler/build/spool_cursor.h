@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a spool, from the front or from any piece on, as often as wanted: values are borrowed where
- * they lie, if they have the width that was asked for. A cursor belongs to one thread.
+ * Reads a spool, from the front or from any piece, any number of times: values are borrowed in
+ * place if they have the requested width. A cursor belongs to one thread.
  */
 #ifndef SAMPLER_BUILD_SPOOL_CURSOR_H
 #define SAMPLER_BUILD_SPOOL_CURSOR_H
@@ -12,14 +12,15 @@
 #include "common/error.h"
 #include "sampler/build/spool.h"
 
-/* What a cursor gives at a time: SPOOL_CHUNK rows at most, as follows from the rows alone. */
+/* A cursor returns one piece at a time: at most SPOOL_CHUNK rows, as determined by the row numbers
+ * alone. */
 uint64_t spool_pieces(const struct spool *spool);
 
 struct spool_cursor {
     const struct spool *spool;
-    uint64_t row;     /* of the value that comes next */
-    uint8_t *bytes;   /* owned; a chunk as it is in the file */
-    uint64_t *values; /* owned; a piece that has to be made wider, or follows the rule */
+    uint64_t row;     /* of the next value */
+    uint8_t *bytes;   /* owned; a chunk as stored in the file */
+    uint64_t *values; /* owned; a piece that is widened, or generated from the rule */
 };
 
 enum error spool_cursor_open(struct spool_cursor *cursor, const struct spool *spool) MUST_CHECK;
@@ -32,7 +33,7 @@ enum error spool_cursor_next(struct spool_cursor *cursor, const uint64_t **ret_v
 /* The same in 32 bits, for columns that fit (spool.largest). */
 enum error spool_cursor_next32(struct spool_cursor *cursor, const uint32_t **ret_values,
                                size_t *ret_count) MUST_CHECK;
-/* To the beginning of a piece: 0 is the front, spool_pieces() the end. */
+/* Moves to the beginning of a piece: 0 is the front, spool_pieces() the end. */
 void spool_cursor_seek(struct spool_cursor *cursor, uint64_t piece);
 
 #endif

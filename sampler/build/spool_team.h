@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A spool that a team reads: cut into runs of neighbouring rows, each read by one thread from its
- * front, with a cursor of the thread's own.
+ * Reads a spool by a team: divided into contiguous runs of rows, each read by one thread from its
+ * front, with the thread's own cursor.
  */
 #ifndef SAMPLER_BUILD_SPOOL_TEAM_H
 #define SAMPLER_BUILD_SPOOL_TEAM_H
@@ -13,7 +13,7 @@
 struct spool_team {
     const struct spool *spool;
     const char *what; /* "sorting ids", for messages */
-    unsigned hands;   /* worth while for this spool */
+    unsigned hands;   /* threads that are worthwhile for this spool */
     struct spool_cursor cursors[TEAM_LIMIT];
 };
 
