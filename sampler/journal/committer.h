@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread that does the journal's work on the disk: commits, the watermark, compaction.
+ * The thread that does the journal's disk work: commits, the watermark, compaction.
  *
- * A second thread watches that it comes back from the disk in time (journal_watch()).
+ * A second thread checks that it returns from the disk in time (journal_watch()).
  *
- * Group commit: every change that comes during one commit shares the next one, so one fdatasync()
- * serves as many clients as are waiting. Compaction runs in pieces of some 100 us, and a commit
- * that is due goes between two of them. While the disk refuses, it tries again four times a second;
- * changes are refused meanwhile.
+ * Group commit: all changes that arrive during one commit share the next, so one fdatasync() serves
+ * every client that is waiting. Compaction runs in pieces of about 100 us, and a due commit runs
+ * between two pieces. While the disk fails, it retries four times a second; changes are refused
+ * meanwhile.
  *
- * What the threads do is journal_work() and journal_watch(); this file only starts and stops them.
+ * journal_work() and journal_watch() hold the logic; this file only starts and stops the threads.
  */
 #ifndef SAMPLER_JOURNAL_COMMITTER_H
 #define SAMPLER_JOURNAL_COMMITTER_H
@@ -23,12 +23,12 @@ struct committer;
 
 /* Starts the threads. `journal` (borrowed) must outlive it. */
 enum error committer_new(struct journal *journal, struct committer **ret_committer) MUST_CHECK;
-/* Writes what waits, or refuses it; afterwards nobody waits. Then the journal's orderly end:
- * journal_finish(), by the thread. ERROR_TIMEOUT: the disk does not answer. */
+/* Commits or refuses what is pending, so that no caller is left waiting; then calls
+ * journal_finish() on the thread. ERROR_TIMEOUT: the disk does not respond. */
 enum error committer_finish(struct committer *committer) MUST_CHECK;
-/* The same without the orderly end, if that was not called; ends the threads. False: the disk does
- * not answer; a thread that sits in the system uses committer and journal, so that nothing is
- * freed. NULL is legal. */
+/* The same without journal_finish(), unless that was called; stops the threads. False: the disk
+ * does not respond; a thread blocked in the kernel uses committer and journal, so nothing is freed.
+ * NULL is legal. */
 bool committer_free(struct committer *committer) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Integers as LEB128 bytes: seven bits a byte, low ones first; signed ones zigzag. At most
+/* Integers as LEB128 bytes: seven bits per byte, low ones first; signed ones zigzag. At most
  * VARINT_BYTES each. */
 #ifndef SAMPLER_JOURNAL_VARINT_H
 #define SAMPLER_JOURNAL_VARINT_H
@@ -25,7 +25,7 @@ static inline uint8_t *varint_write_signed(uint8_t *out, int64_t value)
     return varint_write(out, ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0));
 }
 
-/* Bytes to read, front first. */
+/* Bytes to read, from the front. */
 struct varint_reader {
     const uint8_t *at;
     const uint8_t *end;
