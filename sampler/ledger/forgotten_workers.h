@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workers that a stream forgot to make room for others (worker_table.h): of each the hash of its
- * name and how far its seqs went, so that a seq from before is refused and never gets a second
- * batch. Some 30 bytes a name instead of a record.
+ * Workers that a stream forgot to make room for others (worker_table.h): for each, the hash of its
+ * name and the end of its seqs, so that an old seq is refused and never gets a second batch. About
+ * 30 bytes per name instead of a record.
  *
- * Two generations of FORGOTTEN_WORKERS_LIMIT names: when the newer one is full the older one goes.
- * So at least the last FORGOTTEN_WORKERS_LIMIT that were forgotten are known, at most twice as
- * many.
+ * Two generations of FORGOTTEN_WORKERS_LIMIT names: when the newer is full, the older is dropped.
+ * So at least the last FORGOTTEN_WORKERS_LIMIT forgotten workers are known, at most twice as many.
  *
- * Two names of one hash (2^-62 a pair) have one entry: what is refused then is refused needlessly.
- * Not for several threads at once.
+ * Names with the same hash (probability 2^-62 per pair) share an entry: a seq may then be refused
+ * needlessly. Not thread-safe.
  */
 #ifndef SAMPLER_LEDGER_FORGOTTEN_WORKERS_H
 #define SAMPLER_LEDGER_FORGOTTEN_WORKERS_H
@@ -24,13 +23,13 @@
 
 struct forgotten_worker {
     int64_t name;  /* hash of it, at least 1 */
-    int64_t below; /* its seqs from before are below this */
+    int64_t below; /* its old seqs are below this */
 };
 
 struct forgotten_set {
     struct forgotten_worker *workers; /* owned; [count] */
     size_t count, capacity;
-    struct hash_table names; /* numbers by name */
+    struct hash_table names; /* indexes by name */
 };
 
 /* All zeros is empty. */
@@ -42,15 +41,15 @@ void forgotten_workers_release(struct forgotten_workers *forgotten);
 
 /* From 1 to 2^62. */
 int64_t forgotten_workers_hash(const char *name, size_t length);
-/* What `below` of the name is; 0: not known. */
+/* `below` of the name; 0: not known. */
 int64_t forgotten_workers_find(const struct forgotten_workers *forgotten, int64_t name);
 
-/* Room for `more` names, at most FORGOTTEN_WORKERS_LIMIT; what is older goes when they are too many
- * for the newer ones. */
+/* Room for `more` names, at most FORGOTTEN_WORKERS_LIMIT; drops the older generation if they do not
+ * fit into the newer. */
 enum error forgotten_workers_reserve(struct forgotten_workers *forgotten, size_t more) MUST_CHECK;
-/* A name that is there already keeps the higher of both. */
+/* A name that is already present keeps the higher `below`. */
 void forgotten_workers_add(struct forgotten_workers *forgotten, int64_t name, int64_t below);
-/* What is newer is older from now on, and what was older is gone: for ledgers that are read. */
+/* Drops the older generation and makes the newer the older: for reading ledgers. */
 void forgotten_workers_turn(struct forgotten_workers *forgotten);
 
 #endif

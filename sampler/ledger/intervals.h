@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A set of 64-bit numbers as sorted intervals that neither touch nor overlap: the seqs that a
- * worker used, positions that are to be drawn first.
+ * A set of 64-bit numbers as sorted intervals that neither touch nor overlap: a worker's used seqs,
+ * positions that are drawn first.
  *
- * Adding behind the last one and taking from the front cost O(1), looking up O(log n), adding in
- * the middle O(n). Adding needs room for one more interval: intervals_reserve() may fail, nothing
- * else does.
+ * Adding at the end and taking from the front cost O(1), lookup O(log n), adding in the middle
+ * O(n). Adding needs room for one more interval: only intervals_reserve() can fail.
  *
  *     items   [ unused: front ][ in use: count ][ free ]        capacity
  *                               begin < end < begin of the next
  *
- * Taking from the front moves `front` instead of the items; intervals_reserve() moves them back
- * when that saves growing and costs no more than what was taken: amortized O(1), whatever the
+ * Taking from the front advances `front` instead of moving the items; intervals_reserve() moves
+ * them back if that saves growing and costs no more than what was taken: amortized O(1) in any
  * order.
  *
- * Not for several threads at once.
+ * Not thread-safe.
  */
 #ifndef SAMPLER_LEDGER_INTERVALS_H
 #define SAMPLER_LEDGER_INTERVALS_H
@@ -42,22 +41,22 @@ struct intervals {
 void intervals_release(struct intervals *intervals);
 void intervals_clear(struct intervals *intervals);
 
-/* Room for `more` intervals besides those that are there. */
+/* Room for `more` additional intervals. */
 enum error intervals_reserve(struct intervals *intervals, size_t more) MUST_CHECK;
 
-/* The union with [begin, end), begin < end. Room for one is reserved. */
+/* Adds [begin, end), begin < end. Room for one must be reserved. */
 void intervals_add(struct intervals *intervals, int64_t begin, int64_t end);
-/* Numbers that ascend, each once, in O(n + count) wherever they are. Room for them is reserved. */
+/* Adds ascending, distinct numbers in O(n + count). Room for them must be reserved. */
 void intervals_add_numbers(struct intervals *intervals, const int64_t *numbers, size_t count);
 bool intervals_has(const struct intervals *intervals, int64_t number);
 
-/* Which is the first interval that ends above `number`; `count`: none does. */
+/* Index of the first interval that ends above `number`; `count`: none does. */
 size_t intervals_find(const struct intervals *intervals, int64_t number);
 /* The i-th interval, ascending; i < count. */
 const struct interval *intervals_at(const struct intervals *intervals, size_t i);
-/* Cuts the first interval, which holds `number` or ends there, off below it. */
+/* Removes the part of the first interval below `number`, which it contains or ends at. */
 void intervals_cut_front(struct intervals *intervals, int64_t number);
-/* Takes away all from `number` on. */
+/* Removes all from `number` on. */
 void intervals_cut_back(struct intervals *intervals, int64_t number);
 
 #endif

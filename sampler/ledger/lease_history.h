@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The last leased batches of a stream that were acked: who did what, for GET /where. A ring: the
- * oldest makes room for the newest.
+ * The last acknowledged leases of a stream: who did what, for GET /where. A ring: the newest
+ * replaces the oldest.
  *
- * Not for several threads at once.
+ * Not thread-safe.
  */
 #ifndef SAMPLER_LEDGER_LEASE_HISTORY_H
 #define SAMPLER_LEDGER_LEASE_HISTORY_H
@@ -26,7 +26,7 @@ struct lease_history {
     struct lease_done *items; /* owned */
     size_t capacity;
     uint64_t count;   /* ever added; item i is at i % LEASE_HISTORY_LIMIT */
-    uint64_t cleared; /* of them: they are not known any more */
+    uint64_t cleared; /* of these, no longer known */
 };
 
 void lease_history_release(struct lease_history *history);
@@ -38,14 +38,14 @@ void lease_history_add(struct lease_history *history, const struct lease_done *d
 
 /* Where lease_history_find() begins. */
 #define LEASE_HISTORY_NEWEST UINT64_MAX
-/* The newest one that holds the position, of the `most` before number *number (from 0 on, as they
- * were added); NULL: it is none of them. *number is then how far it has come, 0: that were all.
- * O(most), 20 us for 4,096 that are not in the cache. */
+/* The newest item that holds the position, among the `most` before *number (counted from 0 in order
+ * of addition); NULL: none of them does. Sets *number to where it stopped, 0: all were searched.
+ * O(most), 20 us for 4,096 outside the cache. */
 const struct lease_done *lease_history_find(const struct lease_history *history, int64_t position,
                                             size_t most, uint64_t *number);
-/* How many were added before this one, which lease_history_at() gave out. */
+/* How many were added before this one, which lease_history_at() returned. */
 uint64_t lease_history_before(const struct lease_history *history, const struct lease_done *done);
-/* Those that are kept, oldest first: [0, lease_history_kept()). */
+/* The items kept, oldest first: [0, lease_history_kept()). */
 size_t lease_history_kept(const struct lease_history *history);
 const struct lease_done *lease_history_at(const struct lease_history *history, size_t i);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The batches of a stream that are leased, or wait to be redelivered.
+ * A stream's batches that are leased or waiting to be redelivered.
  *
  *   leased    a worker's, until its deadline: in the heap
  *   waiting   in the queue, whose first goes to the next pull: expired (still its worker's, who may
@@ -12,12 +12,11 @@
  *   disown, assign, start   redelivered: leased again (a released one is disowned already)
  *   disown, remove          acked
  *
- * Found by (worker, seq) in a hash table, by position in a treap, by deadline in a heap, by worker
- * in a list: O(1), O(log n), O(log n) and O(1) for n leases, of which a million take some 120 MB. A
- * lease is a number; it stays the same until lease_set_remove(), and so does its memory.
+ * Indexed by (worker, seq) in a hash table, by position in a treap, by deadline in a heap, by
+ * worker in a list: O(1), O(log n), O(log n) and O(1) for n leases; a million take about 120 MB. A
+ * lease is a number, which keeps its value and its memory until lease_set_remove().
  *
- * Adding needs room: lease_set_reserve() may fail, nothing else does. Not for several threads at
- * once.
+ * Adding needs room: only lease_set_reserve() can fail. Not thread-safe.
  */
 #ifndef SAMPLER_LEDGER_LEASE_SET_H
 #define SAMPLER_LEDGER_LEASE_SET_H
@@ -32,33 +31,33 @@
 #define LEASE_NONE HASH_TABLE_NONE
 #define WORKER_NONE HASH_TABLE_NONE
 
-/* The lists that a lease may be in: those that wait, and its worker's. */
+/* The lists that a lease may be in: the waiting ones, and its worker's. */
 enum lease_list_kind { LEASE_QUEUE, LEASE_WORKER };
 
 struct lease_link {
-    uint32_t before, after; /* LEASE_NONE: it is the first, the last */
+    uint32_t before, after; /* LEASE_NONE: first, last */
 };
 
 struct lease {
     int64_t first; /* positions [first, first + positions) */
     int64_t positions;
-    int64_t units;     /* at these positions; fewer where the design skips some */
+    int64_t units;     /* at these positions; fewer if the design skips some */
     int64_t asked;     /* the size that the pull asked for */
     int64_t seq;       /* of its worker */
     int64_t leased_ms; /* when it was leased; -1: before this start of the server */
     int64_t deadline_ms;
-    uint32_t worker;  /* WORKER_NONE: nobody's */
+    uint32_t worker;  /* WORKER_NONE: none */
     uint32_t attempt; /* how often it was leased */
 
-    /* The set's own: */
+    /* Private to the set: */
     uint32_t heap_at;           /* LEASE_NONE: not leased */
     uint32_t waits : 1;         /* in the queue */
     uint32_t priority : 31;     /* by position */
     struct lease_link links[2]; /* LEASE_QUEUE, LEASE_WORKER */
-    uint32_t left, right;       /* by position; `right` of free ones leads to the next free one */
+    uint32_t left, right;       /* by position; `right` links free ones */
 };
 
-/* The leases of one worker, in the order in which they were leased. */
+/* One worker's leases, oldest first. */
 struct lease_list {
     uint32_t first, last; /* LEASE_NONE: none */
 };
@@ -67,7 +66,7 @@ struct lease_list {
 struct lease_set {
     struct lease **chunks; /* owned: leases never move */
     size_t chunk_count, chunk_capacity;
-    uint32_t used; /* numbers given out so far */
+    uint32_t used; /* numbers handed out so far */
     uint32_t free_first;
     uint32_t root;  /* of the tree by position */
     uint32_t *heap; /* [heap_count] by deadline: the leased ones */
@@ -76,52 +75,52 @@ struct lease_set {
     struct lease_list queue;
     size_t count;      /* of all leases */
     size_t heap_count; /* that are leased */
-    size_t owned;      /* that have a worker: leased or expired */
+    size_t owned;      /* with a worker: leased or expired */
 };
 
 void lease_set_init(struct lease_set *set);
 void lease_set_release(struct lease_set *set);
-/* Forgets all; keeps the memory. */
+/* Removes all; keeps the memory. */
 
 /* Room for one more. */
 enum error lease_set_reserve(struct lease_set *set) MUST_CHECK;
 
 struct lease *lease_set_get(const struct lease_set *set, uint32_t number);
 
-/* A batch that nobody has yet: neither leased nor waiting. Room is reserved; no other lease holds
- * its positions. */
+/* Adds a batch without a worker, neither leased nor waiting. Room must be reserved; no other lease
+ * holds its positions. */
 uint32_t lease_set_add(struct lease_set *set, int64_t first, int64_t positions, int64_t units,
                        uint32_t attempt);
-/* To (worker, seq), which has no batch; `mine` is that worker's list. It is nobody's before
- * (lease_set_disown()), and waits no longer. */
+/* Assigns it to (worker, seq), which has no batch; `mine` is that worker's list. It must have no
+ * worker (lease_set_disown()); removes it from the queue. */
 void lease_set_assign(struct lease_set *set, uint32_t number, uint32_t worker, int64_t seq,
                       struct lease_list *mine);
 void lease_set_disown(struct lease_set *set, uint32_t number, struct lease_list *mine);
-/* Leased until then; it waits no longer. */
+/* Leases it until the deadline; removes it from the queue. */
 void lease_set_start(struct lease_set *set, uint32_t number, int64_t leased_ms,
                      int64_t deadline_ms);
-/* To the queue's end; no longer leased. */
+/* Ends the lease and appends it to the queue. */
 void lease_set_wait(struct lease_set *set, uint32_t number);
-/* Out of everything; it is nobody's. */
+/* Removes it from all indexes; it must have no worker. */
 void lease_set_remove(struct lease_set *set, uint32_t number);
 
-/* LEASE_NONE: there is none. */
+/* LEASE_NONE: none. */
 uint32_t lease_set_find(const struct lease_set *set, uint32_t worker, int64_t seq);
 uint32_t lease_set_at(const struct lease_set *set, int64_t position);
-/* The last one that starts before it. */
+/* The last lease that starts before it. */
 uint32_t lease_set_before(const struct lease_set *set, int64_t position);
-/* The one that starts there. */
+/* The lease that starts there. */
 uint32_t lease_set_starting(const struct lease_set *set, int64_t first);
-/* The leased one whose deadline is the earliest. */
+/* The lease with the earliest deadline. */
 uint32_t lease_set_earliest(const struct lease_set *set);
-/* The first one that waits. */
+/* The first in the queue. */
 uint32_t lease_set_waiting(const struct lease_set *set);
 
-/* Calls `visit` for those that start at `first` or behind it, ascending by position, at most
- * `most`; returns for how many. */
+/* Calls `visit` for at most `most` leases that start at `first` or later, ascending by position;
+ * returns the number of calls. */
 size_t lease_set_some(const struct lease_set *set, int64_t first, size_t most,
                       void (*visit)(void *context, const struct lease *lease), void *context);
-/* For all. */
+/* For all leases. */
 void lease_set_each(const struct lease_set *set,
                     void (*visit)(void *context, const struct lease *lease), void *context);
 

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ledger of one stream: its position, the gaps to be drawn first, which batches are leased to
- * whom, what every worker used and acked, what was done lately. In memory only: no file, no clock,
- * no frame.
+ * The ledger of one stream: its position, the gaps to be drawn first, the leases and their workers,
+ * each worker's used and acked seqs, recent history. In memory only: no file, no clock, no frame.
  *
- * Everything that changes it, but for time, is a struct entry (journal_entry.h) and goes through
- * ledger_apply(): the same entries make the same ledger. ledger_plan.h decides which entry a
- * request becomes. Every position is in one of four states:
+ * Every change except by time is a struct entry (journal_entry.h) and goes through ledger_apply():
+ * the same entries make the same ledger. ledger_plan.h decides which entry a request becomes. Every
+ * position is in one of four states:
  *
  *   ahead    from `position` on, and in `gaps` (after a restore, or draws that were undone)
  *   leased   in `leases`, leased or waiting to be redelivered
  *   skipped  in `skipped`: never drawn, and not to come (ledger_skipped.h)
  *   done     everything else below `position`
  *
- * Time moves batches from leased to waiting (ledger_expire()), and that is not kept: after a
- * restart every batch that was leased has a whole lease again (ledger_start()).
+ * Time moves batches from leased to waiting (ledger_expire()). That is not journaled: after a
+ * restart every leased batch has a full lease again (ledger_start()).
  *
- * Times are milliseconds of a clock that only goes forward. Not for several threads at once.
+ * Times are milliseconds of a monotonic clock. Not thread-safe.
  */
 #ifndef SAMPLER_LEDGER_LEDGER_H
 #define SAMPLER_LEDGER_LEDGER_H
@@ -35,7 +34,7 @@
 #define LEDGER_MEAN_SAMPLES 16
 #define LEDGER_EXPIRE_AT_ONCE 64
 
-/* Bounds of the deadline that adapts itself: twice the mean time that a batch is held. */
+/* Bounds of the adaptive deadline: twice the mean time that a batch is held. */
 #define LEDGER_LEASE_LEAST_MS 30000
 #define LEDGER_LEASE_MOST_MS 3600000
 
@@ -44,23 +43,23 @@ struct ledger_past;
 
 struct ledger {
     int64_t lease_ms; /* of the stream's definition; 0: adaptive */
-    int64_t position; /* the next new one */
+    int64_t position; /* the next new position */
     bool paused;
     struct intervals gaps;
     struct intervals skipped;
-    struct intervals room;    /* in which a seek merges a new `skipped`, or a restore makes gaps */
-    struct ledger_past *past; /* for what a seek or restore takes out (ledger_past.h), and what a
-                               * seek took, until it is settled; borrowed, or NULL */
+    struct intervals room;    /* for a seek to merge a new `skipped`, or a restore to make gaps */
+    struct ledger_past *past; /* receives what a seek or restore removes (ledger_past.h); a seek's
+                                 until it is settled; borrowed, or NULL */
     struct lease_set leases;
     struct worker_table workers;
     struct lease_history history;
-    int64_t acked;       /* batches that are done, with those drawn without a worker */
-    int64_t redelivered; /* how often a batch was redelivered */
-    int64_t handed;      /* how often a batch was handed out */
-    int64_t mean_ms;     /* that a batch is held; 0: not known */
-    int64_t jumps;       /* seeks and restores since the start: a draw before one is forgotten */
+    int64_t acked;       /* batches that are done, including those drawn without a worker */
+    int64_t redelivered; /* how often batches were redelivered */
+    int64_t handed;      /* how often batches were handed out */
+    int64_t mean_ms;     /* for which a batch is held; 0: not known */
+    int64_t jumps;       /* seeks and restores since the start: older draws cannot be undone */
     int64_t samples;     /* in the mean, up to LEDGER_MEAN_SAMPLES */
-    struct ledger_listing *listings; /* that are on their way (ledger_listing.h); borrowed */
+    struct ledger_listing *listings; /* in progress (ledger_listing.h); borrowed */
     size_t expired_count; /* [expired_count] leases that the last ledger_expire() expired */
     uint32_t expired[LEDGER_EXPIRE_AT_ONCE];
 };
@@ -70,22 +69,22 @@ void ledger_release(struct ledger *ledger);
 /* A stream that begins at `position` (>= 0), right after ledger_init(). */
 enum error ledger_begin(struct ledger *ledger, int64_t position) MUST_CHECK;
 
-/* The memory that applying the entry takes: ERROR_MEMORY, also at the limit on workers. A new
- * worker is there from now on, and one whose place it takes is forgotten. */
+/* Reserves the memory that applying the entry needs: ERROR_MEMORY, also at the limit on workers.
+ * Adds a new worker at once, and forgets the one that it replaces. */
 enum error ledger_prepare(struct ledger *ledger, const struct entry *entry) MUST_CHECK;
-/* Entries from a file: ERROR_INPUT when this one cannot follow what the ledger says. */
+/* For entries from a file: ERROR_INPUT if this one cannot follow the ledger's state. */
 enum error ledger_check(const struct ledger *ledger, const struct entry *entry) MUST_CHECK;
 /* Applies an entry that was prepared (and, from a file, checked). */
 void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_ms);
 
-/* All leased batches get a whole lease from now on. */
+/* Gives every leased batch a full lease from now on. */
 void ledger_start(struct ledger *ledger, int64_t now_ms);
-/* Batches whose deadline has passed wait from now on, some dozens a call. */
+/* Moves batches whose deadline has passed to the queue, at most LEDGER_EXPIRE_AT_ONCE per call. */
 void ledger_expire(struct ledger *ledger, int64_t now_ms);
-/* How long a lease is at the moment. */
+/* Current duration of a lease. */
 int64_t ledger_lease_ms(const struct ledger *ledger);
 
-/* Calls `add` with the entries that make this ledger out of an empty one; an error ends it. */
+/* Calls `add` with the entries that rebuild this ledger from an empty one; an error ends it. */
 enum error ledger_write(const struct ledger *ledger, uint32_t stream,
                         enum error (*add)(void *context, const struct entry *entry),
                         void *context) MUST_CHECK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a request becomes: reads a ledger and says which batch a pull gets, or which of a worker's
- * seqs may be acked. Nothing moves, except that batches whose deadline has passed wait.
+ * Decides from a ledger what a request becomes: which batch a pull gets, or which of a worker's
+ * seqs may be acked. Changes nothing, except that batches whose deadline has passed move to the
+ * queue.
  */
 #ifndef SAMPLER_LEDGER_LEDGER_PLAN_H
 #define SAMPLER_LEDGER_LEDGER_PLAN_H
@@ -15,66 +16,66 @@
 #include "sampler/order/batching_search.h"
 
 enum ledger_plan_kind {
-    PLAN_KEPT,      /* the pair has it already */
-    PLAN_REDELIVER, /* one that expired or was released: ENTRY_REDRAW */
+    PLAN_KEPT,      /* the pair already has it */
+    PLAN_REDELIVER, /* an expired or released one: ENTRY_REDRAW */
     PLAN_PIECE,     /* of a gap: ENTRY_DRAW */
     PLAN_NEW,       /* ENTRY_DRAW */
-    PLAN_END /* none; the stream has ended. `span` moves it to its end, where positions > 0 or
-                   first is not the position */
+    PLAN_END /* none; the stream has ended. `span` moves it to its end if positions > 0 or first
+              * differs from the position */
 };
 
 struct ledger_plan {
     enum ledger_plan_kind kind;
     struct span span;
-    int64_t attempt;    /* that it will have: 1 and more for what is leased or was, else 0 */
-    uint32_t lease;     /* of PLAN_KEPT and PLAN_REDELIVER */
+    int64_t attempt;    /* its new one: 1 or more if it is or was leased, else 0 */
+    uint32_t lease;     /* for PLAN_KEPT and PLAN_REDELIVER */
     int64_t expires_ms; /* PLAN_KEPT: time left */
-    int64_t mean_ms;    /* for the entry's value; 0: as it was */
+    int64_t mean_ms;    /* for the entry's value; 0: unchanged */
 };
 
-/* Positions that a plan looks at, where units can only be counted: some 10 us. */
+/* How many positions a plan examines if units can only be counted: about 10 us. */
 #define LEDGER_PLAN_POSITIONS 8192
 
-/* What a GET /batch or POST /ack asks for. */
+/* What a GET /batch or POST /ack requests. */
 struct ledger_pull {
-    int64_t size;       /* at least 1; of POST /ack 0 */
-    const char *worker; /* a valid name; NULL: nothing is leased, the batch is done when answered */
-    int64_t seq;        /* at least 0 */
+    int64_t size;        /* at least 1; 0 for POST /ack */
+    const char *worker;  /* a valid name; NULL: nothing is leased, the batch counts as done */
+    int64_t seq;         /* at least 0 */
     const int64_t *acks; /* [ack_count]: this worker's, acked before the draw, all or none */
     size_t ack_count;
-    bool has_acked; /* others were acked for it already */
-    int64_t room;   /* units that the caller can take; an expired batch may hold more than `size` */
+    bool has_acked; /* other seqs were already acked for it */
+    int64_t room;   /* units that fit the buffer; an expired batch may exceed `size` */
 };
 
-/* The worker's number; WORKER_NONE: it is not known yet, or NULL. The one look-up of a name: who
- * holds the mutex asks once and hands the number on. */
+/* The worker's number; WORKER_NONE: not known yet, or NULL. Callers that hold the mutex look the
+ * name up once, here, and pass the number on. */
 uint32_t ledger_worker(const struct ledger *ledger, const char *worker);
 
-/* `worker` is ledger_worker(pull->worker); the pull's acks were planned (ledger_plan_acks()), and
- * count as if they were applied. `search` is the ledger's, kept from plan to plan. ERROR_CONFLICT,
- * ERROR_USAGE, ERROR_MEMORY (a worker's seqs) as stream_draw(); ERROR_TIMEOUT: only leased batches
- * are left; ERROR_UNAVAILABLE: the batch is longer than LEDGER_PLAN_POSITIONS.
+/* `worker` is ledger_worker(pull->worker); the pull's acks have been planned (ledger_plan_acks())
+ * and count as applied. `search` is the ledger's, kept between plans. ERROR_CONFLICT, ERROR_USAGE,
+ * ERROR_MEMORY (a worker's seqs) as stream_draw(); ERROR_TIMEOUT: only leased batches are left;
+ * ERROR_UNAVAILABLE: the batch is longer than LEDGER_PLAN_POSITIONS: call
  * batching_search_run(search), and plan again. */
 enum error ledger_plan_draw(struct ledger *ledger, const struct batching *batching,
                             struct batching_search *search, const struct ledger_pull *pull,
                             uint32_t worker, int64_t now_ms,
                             struct ledger_plan *ret_plan) MUST_CHECK;
 
-/* ERROR_UNAVAILABLE, with how far the search has got. */
+/* ERROR_UNAVAILABLE, with the progress of the search. */
 enum error ledger_plan_unfinished(const struct batching_search *search);
 
-/* Are all of the pull's acks its worker's to give? ERROR_CONFLICT names the first that is not.
+/* May the worker ack all of the pull's acks? ERROR_CONFLICT names the first that it may not.
  * *ret_live: how many are not acked yet; *ret_mean_ms: as in the plan. */
 enum error ledger_plan_acks(const struct ledger *ledger, const struct ledger_pull *pull,
                             uint32_t worker, int64_t now_ms, size_t *ret_live,
                             int64_t *ret_mean_ms) MUST_CHECK;
 
-/* May the pull's pair get a batch, its own or another one, its acks left aside? ERROR_CONFLICT and
- * ERROR_MEMORY as ledger_plan_draw(), but for a stream that is paused or has nothing left. */
+/* May the pull's pair get a batch, its own or a new one, regardless of its acks? ERROR_CONFLICT and
+ * ERROR_MEMORY as ledger_plan_draw(), except that the stream may be paused or exhausted. */
 enum error ledger_plan_pair(const struct ledger *ledger, const struct ledger_pull *pull,
                             uint32_t worker, int64_t now_ms) MUST_CHECK;
 
-/* Are all of the pull's acks its worker's now, to be extended? ERROR_CONFLICT. */
+/* Does the worker hold all of the pull's acks now, so that they can be extended? ERROR_CONFLICT. */
 enum error ledger_plan_extend(const struct ledger *ledger, const struct ledger_pull *pull,
                               uint32_t worker) MUST_CHECK;
 
