@@ -9,7 +9,7 @@
 
 /* Four characters for three bytes, rounded up, and a NUL. */
 void base64url_encode(const uint8_t *bytes, size_t length, char *out);
-/* Into at most `length` bytes; false: not the one spelling of any bytes. */
+/* Decodes to at most `length` bytes; false: not the canonical encoding of any bytes. */
 bool base64url_decode(const char *text, size_t length, uint8_t *out, size_t *ret_length);
 
 #endif

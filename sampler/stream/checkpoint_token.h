@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A checkpoint token: what of a stream is done, as a text that a training run saves beside its
- * model. It names the order it belongs to, the position, and which positions below it are not done
- * (leased, or to be drawn first). base64url (RFC 4648) without '=', of
+ * A checkpoint token: a stream's progress as a text that a training run saves with its model. It
+ * names the order, the position, and the positions below it that are not done (leased, or to be
+ * drawn first). base64url (RFC 4648) without '=', of
  *
  *   "TMBLTOK" | the order's version, a digit |
  *   zigzag varints: N, M, seed, replacement, rows begin, rows end, split, position |
@@ -28,11 +28,11 @@ struct checkpoint_token {
 
 /* The caller frees *ret_text. */
 enum error checkpoint_token_write(const struct checkpoint_token *token, char **ret_text) MUST_CHECK;
-/* checkpoint_token_release() it. ERROR_INPUT: damaged, or no token. */
+/* The caller calls checkpoint_token_release(). ERROR_INPUT: damaged, or not a token. */
 enum error checkpoint_token_read(const char *text, struct checkpoint_token *ret_token) MUST_CHECK;
 void checkpoint_token_release(struct checkpoint_token *token);
 
-/* ERROR_CONFLICT names what makes the token's order another one than this. */
+/* ERROR_CONFLICT names the differences between the token's order and this one. */
 enum error checkpoint_token_check(const struct checkpoint_token *token,
                                   const struct stream_definition *definition,
                                   const struct stream_binding *binding) MUST_CHECK;

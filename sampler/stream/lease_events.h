@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happened to leases while the streams' mutex was held, to be logged when it is free again:
- * leases that expired, and batches that were redelivered. At most 600 lines a minute, and the
- * number of those beyond.
+ * Lease events while the streams' mutex was held, logged after it is released: leases that expired,
+ * and batches that were redelivered. At most 600 lines per minute, and the number of further ones.
  *
- * A value on the stack of whoever holds the mutex; only `count` has to be set, to 0.
+ * Lives on the stack of the function that holds the mutex; only `count` has to be initialized, to
+ * 0.
  */
 #ifndef SAMPLER_STREAM_LEASE_EVENTS_H
 #define SAMPLER_STREAM_LEASE_EVENTS_H
@@ -14,7 +14,7 @@
 
 struct lease_event {
     char worker[WORKER_NAME_BYTES]; /* the holder, or the last one; "": none */
-    char from[WORKER_NAME_BYTES];   /* redelivered: the holder before; "": forgotten */
+    char from[WORKER_NAME_BYTES];   /* redelivered: the previous holder; "": forgotten */
     int64_t seq;                    /* of `worker` */
     int64_t attempt;
     int64_t first;
@@ -29,13 +29,13 @@ struct lease_events {
     struct lease_event events[LEASE_EVENTS_LIMIT];
 };
 
-/* Those of the last ledger_expire(), as many as there is room for. */
+/* Records those of the last ledger_expire(), as many as fit. */
 void lease_events_expired(struct lease_events *events, const struct ledger *ledger);
-/* What PLAN_REDELIVER is about to do. */
+/* Records what PLAN_REDELIVER is about to do. */
 void lease_events_redelivered(struct lease_events *events, const struct ledger *ledger,
                               const struct ledger_plan *plan, const struct ledger_pull *pull);
 
-/* Without the mutex. Also logs how many were held back before, so call it now and then. */
+/* Without the mutex. Also logs how many were suppressed before, so call it periodically. */
 void lease_events_log(const struct lease_events *events, const char *stream);
 
 #endif

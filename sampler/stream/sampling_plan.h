@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a definition makes of a frame: the view (rows, split), the order of it, the cut into
- * batches, and what answers need. Immutable; any thread. Counted: the last sampling_plan_put()
+ * A definition applied to a frame: the view (rows, split), its order, the division into batches,
+ * and data for responses. Immutable; any thread. Reference-counted: the last sampling_plan_put()
  * frees it.
  *
  * Opening one may read all units (splits, weights, groups): not on an event loop.
@@ -30,13 +30,12 @@ struct sampling_plan {
     struct stream_binding binding;         /* digest of `frame`, N, M */
 
     struct shared_view *view;          /* taken; NULL: all of the whole */
-    const struct split_shares *shares; /* borrowed; of sides that it could have drawn from, and does
-                                        * not; NULL: there are none */
+    const struct split_shares *shares; /* borrowed; of split sides that it excludes; NULL: none */
     _Atomic int holders;
 };
 
 /* `frames` and `shares` (NULL without --splits) must outlive it. Errors: no such frame
- * (ERROR_NOT_FOUND), rows, split, design, fields or epochs that do not fit it (ERROR_USAGE). */
+ * (ERROR_NOT_FOUND); rows, split, design, fields or epochs that do not fit it (ERROR_USAGE). */
 enum error sampling_plan_open(const struct frame_set *frames, const struct split_shares *shares,
                               const struct stream_definition *definition,
                               struct sampling_plan **ret_plan) MUST_CHECK;

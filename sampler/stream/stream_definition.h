@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All that POST /streams, or the options of `serve` for `default`, says of a stream. A value; only
- * `fields` is memory of its own.
+ * Everything that POST /streams, or the options of `serve` for `default`, says about a stream. A
+ * value; only `fields` is allocated.
  */
 #ifndef SAMPLER_STREAM_STREAM_DEFINITION_H
 #define SAMPLER_STREAM_STREAM_DEFINITION_H
@@ -31,15 +31,15 @@ struct stream_definition {
     int64_t lease_ms;             /* 0: adaptive */
     int64_t rows_begin, rows_end; /* 0 and 0: all */
     enum split split;
-    char *fields; /* owned: the design's own as canonical JSON, {"p":2,"k":8}; "" for none */
+    char *fields; /* owned: the design's fields as canonical JSON, {"p":2,"k":8}; "" for none */
 };
 
 void stream_definition_release(struct stream_definition *definition);
-/* *ret_copy is released by the caller. */
+/* The caller releases *ret_copy. */
 enum error stream_definition_copy(const struct stream_definition *definition,
                                   struct stream_definition *ret_copy) MUST_CHECK;
 
-/* What an order is bound to: a position means nothing in another one. */
+/* What an order depends on: its positions are meaningless for any other binding. */
 struct stream_binding {
     char digest[33];         /* of the frame after rows and split, in hex */
     int64_t units;           /* N, for messages */
@@ -47,8 +47,8 @@ struct stream_binding {
     int64_t order_version;   /* ORDER_VERSION of the program that computed it */
 };
 
-/* A definition and its binding as one JSON text, and back: how the journal keeps them.
- * ERROR_INPUT: `text` is no such thing. */
+/* A definition and its binding as one JSON text, and back: the form in which the journal stores
+ * them. ERROR_INPUT: `text` is something else. */
 enum error stream_definition_write(const struct stream_definition *definition,
                                    const struct stream_binding *binding,
                                    struct buffer *buffer) MUST_CHECK;
@@ -56,8 +56,8 @@ enum error stream_definition_read(const char *text, size_t length,
                                   struct stream_definition *ret_definition,
                                   struct stream_binding *ret_binding) MUST_CHECK;
 
-/* Appends what makes the orders of the two differ, "; seed 1 there, 2 here" for each; nothing when
- * they are the same order. `rows` and `split` are named only where the digests differ. */
+/* Appends the differences between the two orders, "; seed 1 there, 2 here" for each; nothing if
+ * they are the same. Names `rows` and `split` only if the digests differ. */
 enum error stream_definition_compare(const struct stream_definition *there,
                                      const struct stream_binding *there_binding,
                                      const struct stream_definition *here,

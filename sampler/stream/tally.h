@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many units of each label some positions of an epoch hold: what GET /labels calls `drawn`.
- * In closed form where the order has one; else counted, from the last count on: new positions are
- * added, those that a seek undid subtracted, and where the whole epoch has a closed form the
- * smaller part of it is counted. So nothing is counted twice, and never more than half of such an
- * epoch.
+ * The number of units of each label at given positions of an epoch: `drawn` of GET /labels. Uses
+ * the order's closed form if it has one, else updates the last count: adds new positions, subtracts
+ * those that a seek undid, and counts only the smaller part of an epoch whose total has a closed
+ * form. So nothing is counted twice, and never more than half of such an epoch.
  *
- * Threads: every thread; one mutex, held for TALLY_SLICE_NS or so at a time (O(L) for a moment when
- * an epoch begins): not for an event loop unless tally_is_quick().
+ * Threads: any; one mutex, held for about TALLY_SLICE_NS at a time (O(L) once when an epoch
+ * begins): do not call on an event loop unless tally_is_quick().
  *
- * Dimensions: L labels, M positions an epoch.
+ * Dimensions: L labels, M positions per epoch.
  */
 #ifndef SAMPLER_STREAM_TALLY_H
 #define SAMPLER_STREAM_TALLY_H
@@ -27,7 +26,7 @@
 
 struct tally;
 
-/* Positions of one epoch, ascending, apart from each other. Borrowed. */
+/* Positions of one epoch, ascending, disjoint. Borrowed. */
 struct tally_set {
     int64_t epoch;
     const struct interval *spans; /* [count] */
@@ -39,10 +38,10 @@ enum error tally_new(const struct frame *frame, const struct order *order,
                      struct tally **ret_tally) MUST_CHECK;
 void tally_free(struct tally *tally);
 
-/* Is it known within a millisecond or so, without the mutex? */
+/* Can it be computed within about a millisecond, without the mutex? */
 bool tally_is_quick(const struct tally *tally, const struct tally_set *set);
-/* Counts for `limit_ns` at most (0: one slice). *ret_left: positions that are still to be counted;
- * when it is 0, `ret_counts` [L] (NULL: not asked for) is filled. ERROR_MEMORY. */
+/* Counts for at most `limit_ns` (0: one slice). *ret_left: positions still to be counted; when it
+ * is 0, fills `ret_counts` [L] (may be NULL). ERROR_MEMORY. */
 enum error tally_counts(struct tally *tally, const struct tally_set *set, int64_t limit_ns,
                         int64_t *ret_counts, int64_t *ret_left) MUST_CHECK;
 
