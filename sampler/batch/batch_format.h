@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A batch as bytes, in the three formats of GET /batch:
+ * Formats a batch in the three formats of GET /batch:
  *
  *   json    {"stream":"default","epoch":0,"first":0,"size":2,"ids":[7,3],"labels":[1,0]}
  *           and what belongs to a lease, to skipped positions, to weights=1
  *   csv     id,label\n7,1\n3,0\n, with two more columns for weights=1
  *   binary  little-endian (loader/feed/sampler_batch.h)
  *
- * and several of them in one answer, for batches=: {"batches":[BATCH,BATCH]}, or one binary batch
- * behind the other, each with its lease.
+ * and several batches in one response, for batches=: {"batches":[BATCH,BATCH]}, or binary batches
+ * concatenated, each with its lease.
  *
- * Pure functions into a buffer of the caller's; nothing is allocated.
+ * Pure functions that write to the caller's buffer; nothing is allocated.
  *
  * Dimensions: B units of the batch, L labels.
  */
@@ -36,30 +36,30 @@ struct batch_response {
     const char *stream; /* a valid name: letters, digits, '.', '_', '-' */
     int64_t epoch;
     int64_t first;
-    int64_t positions; /* that the batch covers; written when `tells_span` */
+    int64_t positions; /* covered by the batch; written if `tells_span` */
     bool tells_span;
     size_t size;                 /* B */
     const int64_t *ids;          /* [B], each >= 0 */
-    const uint32_t *labels;      /* [B], numbers of labels, each < L */
+    const uint32_t *labels;      /* [B], label numbers, each < L */
     const double *probabilities; /* [B], each > 0; NULL: without weights */
     const char *worker;          /* a valid name; NULL: no lease */
-    int64_t seq;                 /* when there is a worker */
+    int64_t seq;                 /* if there is a worker */
     int64_t expires_ms;          /* the same */
     int64_t attempt;             /* 0: not written */
     bool redelivered;
-    bool listed; /* one of several: binary has the lease in it; csv cannot */
+    bool listed; /* one of several: a binary batch then contains its lease; not for csv */
 };
 
-/* Room that batch_format_write() may touch; at least 1. */
+/* Bytes that batch_format_write() may touch; at least 1. */
 size_t batch_format_bound_bytes(const struct label_texts *texts,
                                 const struct batch_response *response, enum batch_format format);
-/* Writes the response at `out`; returns its length. In a binary one ids and labels may stand where
- * they belong already, in that order behind the header. */
+/* Writes the response at `out`; returns its length. For a binary one, ids and labels may already be
+ * in place, in that order after the header. */
 size_t batch_format_write(const struct label_texts *texts, const struct batch_response *response,
                           enum batch_format format, char *out);
 
-/* What stands before batch number `number` of a list, and behind all of them; returns the length,
- * at most BATCH_LIST_BYTES. */
+/* The text before batch number `number` of a list, and after the last; returns the length, at most
+ * BATCH_LIST_BYTES. */
 #define BATCH_LIST_BYTES 16
 size_t batch_list_begin(size_t number, enum batch_format format, char *out);
 size_t batch_list_end(enum batch_format format, char *out);

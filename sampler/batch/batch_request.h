@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a GET /batch asks for: its query string and its Accept header, parsed and checked.
+ * A GET /batch request: its query string and its Accept header, parsed and checked.
  */
 #ifndef SAMPLER_BATCH_BATCH_REQUEST_H
 #define SAMPLER_BATCH_BATCH_REQUEST_H
@@ -16,18 +16,18 @@
 
 #define BATCH_SIZE_DEFAULT 100
 #define BATCH_ACKS_LIMIT 1024
-#define BATCHES_LIMIT 64 /* of one answer */
+#define BATCHES_LIMIT 64 /* per response */
 
 struct batch_request {
     char stream[STREAM_NAME_BYTES];
     int64_t size;    /* 1 to max_size */
-    int64_t index;   /* the number of the batch, or -1: draw the next one */
-    int64_t batches; /* up to so many in one answer, a list; 0: one, by itself */
+    int64_t index;   /* the batch's number, or -1: draw the next one */
+    int64_t batches; /* up to this many in one response, as a list; 0: a single one */
     bool size_given;
     bool sort;
     bool weights;
     bool leased;       /* with worker and seq: struct batch_lease */
-    bool named;        /* a worker beside index: batch_lease.worker reads it */
+    bool named;        /* a worker with index: only batch_lease.worker is set */
     bool format_given; /* else Accept decides */
     enum batch_format format;
 };
@@ -40,9 +40,9 @@ struct batch_lease {
     int64_t acks[BATCH_ACKS_LIMIT];
 };
 
-/* `query`: what stands behind '?', still percent-encoded; NULL or empty: all defaults. *ret_lease
- * is set when ret_request->leased or ->named. ERROR_USAGE names the parameter, what was given and
- * what is allowed. */
+/* `query`: the part after '?', still percent-encoded; NULL or empty: all defaults. Sets *ret_lease
+ * if ret_request->leased or ->named. ERROR_USAGE names the parameter, its value and what is
+ * allowed. */
 enum error batch_request_parse(const char *query, int64_t max_size,
                                struct batch_request *ret_request,
                                struct batch_lease *ret_lease) MUST_CHECK;
@@ -51,7 +51,7 @@ enum error batch_request_parse(const char *query, int64_t max_size,
 bool stream_name_is_valid(const char *name);
 
 /* The format that an Accept header prefers (RFC 9110: the most specific range decides, then q);
- * BATCH_FORMAT_JSON where it names none of ours. */
+ * BATCH_FORMAT_JSON if it names none of ours. */
 enum batch_format batch_format_of_accept(const char *accept, size_t length);
 
 #endif

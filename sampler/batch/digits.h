@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers into decimal text, for responses of a million ids.
+ * Converts numbers to decimal text, for responses of a million ids.
  *
- * Integers: eight digits at once in one 64-bit register (each lane is divided by multiplying with a
- * reciprocal; the lanes are exact for their range). Writes up to 8 bytes beyond the end it
- * returns.
+ * Integers: eight digits at once in one 64-bit register (each lane is divided by multiplying by a
+ * reciprocal, which is exact for its range). Writes up to 8 bytes beyond the returned end.
  *
- * Doubles come again and again (one for each label): those written last are kept as text.
+ * Doubles repeat (one per label): the texts of recent ones are cached.
  */
 #ifndef SAMPLER_BATCH_DIGITS_H
 #define SAMPLER_BATCH_DIGITS_H
@@ -61,7 +60,7 @@ static inline __attribute__((always_inline)) char *digits_write(char *out, int64
     return digits_write_eight(out, (uint32_t)(rest % 100000000));
 }
 
-/* All zeros is empty. A thread's own. */
+/* All zeros is empty. Belongs to one thread. */
 #define REAL_CACHE_SLOTS 64
 struct real_cache {
     struct {
