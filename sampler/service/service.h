@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a sampler serves, without HTTP: frames, the streams on them with their state, and what the
- * live page reads. Made once at the start; afterwards only the streams change.
+ * Everything that a sampler serves, without HTTP: frames, their streams with the state, and the
+ * data of the live page. Created at the start; afterwards only the streams change.
  */
 #ifndef SAMPLER_SERVICE_SERVICE_H
 #define SAMPLER_SERVICE_SERVICE_H
@@ -18,17 +18,17 @@
 #include "sampler/service/reserved_names.h"
 #include "sampler/stream/streams.h"
 
-/* The options of `serve` that say what is served. Texts are borrowed for service_open(). */
+/* The options of `serve` about what is served. Texts are borrowed for service_open(). */
 struct service_options {
-    const char *stores; /* a line each: URI or NAME=URI; NULL: none */
-    const char *frames; /* a line each: FILE or NAME=FILE; NULL: none; one of the two is given */
+    const char *stores; /* one per line: URI or NAME=URI; NULL: none */
+    const char *frames; /* one per line: FILE or NAME=FILE; NULL: none; one of the two is given */
     const char *rows;   /* "A:B", or NULL: all */
     const char *splits; /* "0.8,0.1,0.1", or NULL */
     const char *split;  /* of `default`: "train" ..., or NULL */
-    const char *design; /* NULL: what fits a frame, service_design() */
+    const char *design; /* NULL: chosen for the frame, service_design() */
     const char *fields; /* of the design, as JSON; NULL: none */
     bool replacement;
-    int64_t seed; /* -1: the kept one, else one is drawn */
+    int64_t seed; /* -1: the stored one, else a random one */
     int64_t epochs;
     enum tail tail;
     int64_t lease_ms; /* 0: adaptive */
@@ -41,39 +41,39 @@ struct service_options {
 
 struct service {
     struct frame_set *frames; /* owned, and those below */
-    struct state *state;      /* NULL: nothing is kept */
+    struct state *state;      /* NULL: nothing is stored */
     struct streams *streams;
     struct live *live;
-    struct stream_definition first; /* what the options make of `default` */
-    bool design_given;              /* --design was */
+    struct stream_definition first; /* the definition of `default` from the options */
+    bool design_given;              /* by --design */
     struct split_shares shares;
     bool has_shares;
     enum durability durability;
     int64_t max_size;
-    struct reserved_names *names; /* of streams that are being made */
-    struct checks *checks;        /* NULL before the start is through */
+    struct reserved_names *names; /* of streams being created */
+    struct checks *checks;        /* NULL until the start is complete */
 };
 
-/* Blocks while frames are built or mapped and plans opened. Logs what is served, and the seed when
- * it was drawn. */
+/* Blocks while it builds or maps frames and opens plans. Logs what is served, and a randomly drawn
+ * seed. */
 enum error service_open(const struct service_options *options,
                         struct service **ret_service) MUST_CHECK;
 
-/* Is what it stands on still there, as far as is known (checks.h)? Does not wait; nothing may be
- * drawn any more when it fails. */
+/* Are the files under it unchanged, as far as is known (checks.h)? Does not wait; if it fails
+ * nothing may be drawn any more. */
 enum error service_check(const struct service *service) MUST_CHECK;
-/* The orderly end of all draws: writes pending entries. ERROR_TIMEOUT: the disk does not answer.
- * Afterwards only service_free(). */
+/* Orderly end of all draws: writes pending entries. ERROR_TIMEOUT: the disk does not respond.
+ * Afterwards only service_free() may be called. */
 enum error service_finish(struct service *service) MUST_CHECK;
-/* What a thread uses that waits for a disk for ever is left to the process's end. NULL is legal. */
+/* Leaks what a thread blocked forever on a disk still uses. NULL is legal. */
 void service_free(struct service *service);
 
-/* The definition of `default`; new streams take frame, replacement, tail and lease from it. */
+/* The definition of `default`; new streams inherit frame, replacement, tail and lease from it. */
 const struct stream_definition *service_default(const struct service *service);
-/* The design of a stream on `frame` that names none: the one of --design, without it proportional
- * where there are labels. What needs labels is srs on a frame without. */
+/* The default design of a stream on `frame`: that of --design, else proportional if there are
+ * labels. On a frame without labels, srs replaces a design that needs them. */
 const char *service_design(const struct service *service, const struct frame *frame);
-/* ERROR_USAGE: the design has batches of one size only (p * k), which is above --max-size. */
+/* ERROR_USAGE: the design has only one batch size (p * k), which is above --max-size. */
 enum error service_check_batch(const struct service *service,
                                const struct sampling_plan *plan) MUST_CHECK;
 /* NULL without --splits. */
