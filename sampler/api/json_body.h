@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The JSON object in a request's body, read strictly: every field once, of the right type, within
- * its range, and none that nobody asked for. Messages name the field, what was given, what is
- * allowed. Integers are exact over all 64 bits.
+ * The JSON object in a request's body, read strictly: each field at most once, of the right type,
+ * within its range, and no unknown fields. Messages name the field, its value, and what is allowed.
+ * Integers are exact over all 64 bits.
  */
 #ifndef SAMPLER_API_JSON_BODY_H
 #define SAMPLER_API_JSON_BODY_H
@@ -22,17 +22,17 @@ struct body {
     size_t asked_count;
 };
 
-/* May a body of this Content-Type (NULL: none was sent) be read as JSON? `curl -d` says
+/* May a body of this Content-Type (NULL: none was sent) be read as JSON? `curl -d` sends
  * application/x-www-form-urlencoded. */
 bool body_type_is_right(const char *content_type);
 
-/* ERROR_INPUT: no JSON, no object, a key twice. An empty text is an object without fields when
- * `may_be_empty`, else an error. */
+/* ERROR_INPUT: not JSON, not an object, or a duplicate key. An empty text is an object without
+ * fields if `may_be_empty`, else an error. */
 enum error body_open(const char *text, size_t length, bool may_be_empty,
                      struct body *ret_body) MUST_CHECK;
 void body_close(struct body *body);
 
-/* A field, or the fallback when it is absent. Texts are borrowed until body_close(). */
+/* Reads a field, or returns the fallback if it is absent. Texts are borrowed until body_close(). */
 enum error body_text(struct body *body, const char *field, const char *fallback,
                      const char **ret_text) MUST_CHECK;
 enum error body_integer(struct body *body, const char *field, int64_t minimum, int64_t maximum,
@@ -41,18 +41,18 @@ enum error body_real(struct body *body, const char *field, double minimum, doubl
                      double fallback, double *ret_value) MUST_CHECK;
 enum error body_boolean(struct body *body, const char *field, bool fallback,
                         bool *ret_value) MUST_CHECK;
-/* A required array of integers; *ret_list is the caller's to free. */
+/* A required array of integers; the caller frees *ret_list. */
 enum error body_integers(struct body *body, const char *field, int64_t minimum, int64_t maximum,
                          int64_t **ret_list, size_t *ret_count) MUST_CHECK;
-/* The field must be there: for those without a fallback. */
+/* The field must be present: for fields without a fallback. */
 enum error body_require(const struct body *body, const char *field) MUST_CHECK;
 
-/* The fields that were asked for so far, "stream, worker": for messages. */
+/* The fields read so far, "stream, worker": for messages. */
 #define BODY_NAMES_BYTES 512
 void body_list_known(const struct body *body, char ret_names[BODY_NAMES_BYTES]);
-/* Takes out the fields that were read: body->json keeps the rest. */
+/* Removes the fields that were read: body->json keeps the rest. */
 void body_drop_known(struct body *body);
-/* ERROR_USAGE naming a field that nobody asked for, and those that exist. */
+/* ERROR_USAGE naming a field that was not read, and those that exist. */
 enum error body_finish(const struct body *body) MUST_CHECK;
 
 #endif

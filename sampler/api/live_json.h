@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the live page asks for, without HTTP. */
+/* The JSON data of the live page, without HTTP. */
 #ifndef SAMPLER_API_LIVE_JSON_H
 #define SAMPLER_API_LIVE_JSON_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The paths that the sampler answers, and what else common/http asks of it.
+ * The paths that the sampler answers, and its other callbacks for common/http.
  *
- * Scopes of its tokens:
+ * Scopes of tokens:
  *   read   every GET and HEAD but draws; not bound to streams
  *   draw   /batch, /ack, /extend and /release of the streams named
  *   admin  creates, changes and deletes the streams named
@@ -19,7 +19,7 @@
 
 enum scope { SCOPE_DRAW = 2, SCOPE_ADMIN = 4 };
 
-/* The paths that counters tell apart. */
+/* The paths that are counted separately. */
 enum metrics_path {
     PATH_ROOT,
     PATH_BATCH,

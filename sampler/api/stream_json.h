@@ -7,8 +7,8 @@
 #include "common/error.h"
 #include "sampler/stream/stream.h"
 
-/* Appends {"name":...,"state":"running"}; the design's own fields stand among the others, as in
- * POST /streams. */
+/* Appends {"name":...,"state":"running"}; the design's own fields are on the same level, as in POST
+ * /streams. */
 enum error stream_text_add(struct buffer *buffer, struct stream *stream);
 
 #endif
