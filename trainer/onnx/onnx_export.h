@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trained model as an ONNX file, for programs that know nothing of ours: from a row as its store
- * has it to probabilities or a number.
+ * Exports a trained model as an ONNX file, for other programs: from a row as in its store to
+ * probabilities or a number.
  *
  *   input    features       float [rows, F], as the store has them: scaling and --normalize are
  *                           nodes of the graph
@@ -9,8 +9,8 @@
  *            class          int64 [rows]      the number of the most probable, the first of equals
  *            prediction     float [rows, 1]   of a regression, in the unit of its targets
  *
- * The metadata are those of the checkpoint (`classes`, a JSON list, `feature_names`, ...), the
- * model's version is its step. The same checkpoint gives the same bytes.
+ * The metadata are the checkpoint's (`classes`, a JSON list, `feature_names`, ...); the model's
+ * version is its step. The same checkpoint gives the same bytes.
  */
 #ifndef TRAINER_ONNX_ONNX_EXPORT_H
 #define TRAINER_ONNX_ONNX_EXPORT_H
@@ -18,7 +18,7 @@
 #include "common/error.h"
 #include "trainer/checkpoint/checkpoint.h"
 
-/* Written aside and renamed. ERROR_INPUT: larger than the 2 GiB that such a file holds. */
+/* Written aside and renamed. ERROR_INPUT: larger than the format's limit of 2 GiB. */
 enum error onnx_export(const struct checkpoint *checkpoint, const char *path) MUST_CHECK;
 
 #endif
