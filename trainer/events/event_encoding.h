@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One event as a record of an event file and as a line of events.jsonl: both are added, or neither
- * where one of them has no room left. False: they had none.
+ * Encodes an event as a record of an event file and as a line of events.jsonl: appends both, or
+ * neither if one buffer lacks room. False: no room.
  */
 #ifndef TRAINER_EVENTS_EVENT_ENCODING_H
 #define TRAINER_EVENTS_EVENT_ENCODING_H

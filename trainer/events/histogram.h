@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many values fall between limits that grow by 1.1 on both sides of 0, as TensorFlow's
- * histograms have them: from -1e20 to -1e-12, 0, and 1e-12 to 1e20, with everything beyond in the
- * first and last bucket. Bucket i holds limit(i - 1) <= value < limit(i).
+ * A histogram with bucket limits that grow by 1.1 on both sides of 0, like TensorFlow's: from -1e20
+ * to -1e-12, 0, and 1e-12 to 1e20, with everything beyond in the first and last bucket. Bucket i
+ * holds limit(i - 1) <= value < limit(i).
  */
 #ifndef TRAINER_EVENTS_HISTOGRAM_H
 #define TRAINER_EVENTS_HISTOGRAM_H
@@ -13,15 +13,15 @@
 #define HISTOGRAM_BUCKETS (2 * HISTOGRAM_STEPS + 3)
 
 struct histogram {
-    double minimum, maximum; /* 0 while nothing was added */
+    double minimum, maximum; /* 0 while empty */
     double count, sum, sum_of_squares;
-    size_t buckets; /* those below, from the lowest value's to the highest one's */
+    size_t buckets; /* used ones, from the lowest value's to the highest one's */
     double limit[HISTOGRAM_BUCKETS];
     double bucket[HISTOGRAM_BUCKETS];
 };
 
-/* Of those values that are finite. A run of empty buckets is one, which ends where the next one
- * begins. */
+/* Counts the finite values. A run of empty buckets is merged into one, which ends where the next
+ * one begins. */
 void histogram_count(struct histogram *histogram, const float *values, size_t count);
 
 #endif

@@ -11,10 +11,10 @@
 
 #include "common/buffer.h"
 
-/* Room for a record of `length` bytes behind what `out` holds: where they are to be written. NULL:
- * there is none, as out->error says. */
+/* Room to write a record of `length` bytes after the content of `out`. NULL: no room, see
+ * out->error. */
 uint8_t *record_begin(struct buffer *out, size_t length);
-/* They are written: adds the record. */
+/* Adds the record once its bytes are written. */
 void record_end(struct buffer *out, size_t length);
 
 #endif
