@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A shard: the part of the parameters that one parameter server holds, as pieces of the flat
- * layout, in order. What follows from the number of servers, so that every process knows it.
+ * layout, in order. It follows from the number of servers, so every process can compute it.
  *
  *   by bytes      server i of n holds parameters floor(P i / n) to floor(P (i + 1) / n)
  *   round robin   tensor t is with server t mod n, as the classic device setter places variables
@@ -36,11 +36,11 @@ void shard_init(struct shard *shard, const struct model_layout *layout, size_t s
 /* Floats of the shard's state: its parameters, 1 + S times. */
 size_t shard_state_count(const struct shard *shard, const struct model_layout *layout);
 
-/* Between all parameters (or their gradient) and those of the shard [shard->parameters]. */
+/* Copies between all parameters (or their gradient) and the shard's [shard->parameters]. */
 void shard_pack(const struct shard *shard, const float *all, float *ret_part);
 void shard_unpack(const struct shard *shard, const float *part, float *all);
 
-/* Between a whole state [layout->state] and the shard's [shard_state_count()]. */
+/* Copies between a whole state [layout->state] and the shard's [shard_state_count()]. */
 void shard_gather(const struct shard *shard, const struct model_layout *layout, const float *state,
                   float *ret_part);
 void shard_scatter(const struct shard *shard, const struct model_layout *layout, const float *part,

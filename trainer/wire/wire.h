@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Frames between workers and parameter servers: a header of 64 bytes and a payload, both
- * little-endian. One request is on its way on a connection at a time, and each has one answer.
+ * little-endian. A connection carries one request at a time, and each has one answer.
  *
  *   worker to server                              answer
  *   HELLO     {"role","index",...} (JSON)         WELCOME, or from server 0 FACTS or PROPOSE
@@ -13,10 +13,10 @@
  *   OFFER     shared memory (shared_memory.h)     TAKEN, `shared` if it was; `generation` 0: offer
  *                                                 it again later
  *
- * Synchronous: STORED answers PUSH and SKIP of servers other than 0, and a PULL says which step it
- * wants the values of.
+ * Synchronous: servers other than 0 answer PUSH and SKIP with STORED, and a PULL names the step
+ * whose values it wants.
  *
- * Workers whose GPUs exchange gradients (--exchange nccl) say to server 0 instead:
+ * Workers whose GPUs exchange gradients (--exchange nccl) send server 0 instead:
  *
  *   JOIN      has the values of `step`, or none;  GROUP: its place (group.h), once there is one
  *             the stream has no batch `done`
@@ -40,8 +40,8 @@
  *   STOP      the training is to end before its   WELCOME; none before a generation is under way:
  *             last step                             the connection is closed
  *
- * REFUSED, with a text, instead of any answer, says that the peer did something wrong or belongs to
- * another training. STALE: the sender's generation is over; `generation` is the one that holds.
+ * REFUSED, with a text, may replace any answer: the peer did something wrong or belongs to another
+ * training. STALE: the sender's generation is over; `generation` is the current one.
  */
 #ifndef TRAINER_WIRE_WIRE_H
 #define TRAINER_WIRE_WIRE_H
@@ -53,7 +53,7 @@
 #include "common/error.h"
 #include "common/index_set.h"
 
-#define WIRE_MAGIC "TOMBOLA1"     /* no HTTP method begins so */
+#define WIRE_MAGIC "TOMBOLA1"     /* no HTTP method starts like this */
 #define WIRE_TEXT_LIMIT 65536     /* payload of HELLO, WELCOME and REFUSED */
 #define WIRE_FACTS_LIMIT 67108864 /* of FACTS and PROPOSAL */
 
@@ -92,16 +92,16 @@ enum wire_type {
 };
 #define WIRE_TYPES (WIRE_STATE + 1)
 
-#define WIRE_PARTS_LIMIT 72 /* of one frame: runs or pieces of a shard, and what is before them */
+#define WIRE_PARTS_LIMIT 72 /* of one frame: runs or pieces of a shard, and what precedes them */
 #define WIRE_NONE (-1)      /* no batch */
 
-/* What a frame does not need is 0, a batch that it does not name WIRE_NONE. */
+/* Fields that a frame does not need are 0, a batch that it does not name is WIRE_NONE. */
 struct wire_header {
     char magic[8];
     uint16_t type;
     uint16_t detail; /* REFUSED: the negated enum error. PUSH: runs (runs.h) before the floats */
     uint16_t over;   /* VALUES: 1, the training is over */
-    uint16_t shared; /* PUSH, VALUES: 1, the floats lie in the shared memory */
+    uint16_t shared; /* PUSH, VALUES: 1, the floats are in shared memory */
     uint64_t bytes;  /* of the payload */
     uint64_t generation; /* of the values; 0: none yet */
     int64_t batch;       /* PUSH, SKIP: K. FREEZE to THAW: the cut's number */
@@ -118,14 +118,14 @@ const char *wire_type_name(enum wire_type type);
 
 /* Fills in magic and check. */
 void wire_header_seal(struct wire_header *header);
-/* The header and the parts behind it (at most WIRE_PARTS_LIMIT) as they are sent, into
- * ret_all[1 + count]; header->bytes is their sum, and it is sealed. */
+/* Fills ret_all[1 + count] with the header and the parts after it (at most WIRE_PARTS_LIMIT) as
+ * they are sent; sets header->bytes to the sum of the parts, and seals it. */
 void wire_frame(struct wire_header *header, const struct iovec parts[], size_t count,
                 struct iovec ret_all[]);
-/* ERROR_INPUT: no header of ours, an unknown type, or a payload above `most_bytes`. */
+/* ERROR_INPUT: not a valid header, an unknown type, or a payload above `most_bytes`. */
 enum error wire_header_check(const struct wire_header *header, uint64_t most_bytes) MUST_CHECK;
 
-/* Adds `count` ranges of a payload to a set. ERROR_INPUT: not ascending from 0 on. */
+/* Adds `count` ranges of a payload to a set. ERROR_INPUT: they do not ascend from 0 on. */
 enum error wire_ranges_read(const void *payload, size_t count, struct index_set *set) MUST_CHECK;
 
 #endif
