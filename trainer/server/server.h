@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A parameter server: holds a shard of the parameters, applies the gradients that workers push and
- * answers with the new values. Server 0 is the coordinator too (coordinator.h); the others keep a
+ * answers with the new values. Server 0 is also the coordinator (coordinator.h); the others keep a
  * connection to it.
  *
- * One thread, one epoll set, no wait for any peer: who is slow, stopped or gone costs the others
- * nothing.
+ * One thread, one epoll set, no waiting for a peer: one that is slow, stopped or gone costs the
+ * others nothing.
  */
 #ifndef TRAINER_SERVER_SERVER_H
 #define TRAINER_SERVER_SERVER_H
@@ -19,18 +19,18 @@
 #include "trainer/server/coordinator.h"
 
 struct server_options {
-    int descriptor;        /* listens; taken, also on failure */
-    size_t index;          /* of this server; that of `coordinator.servers` */
-    const char *zero_host; /* where server 0 listens; not read by server 0 itself */
+    int descriptor;        /* listening; taken, also on failure */
+    size_t index;          /* of this server; `coordinator.servers` is their number */
+    const char *zero_host; /* address of server 0; not used by server 0 itself */
     uint16_t zero_port;
     int64_t staleness;          /* asynchronous: how many steps old values may be; < 0: any */
-    struct guard_options guard; /* of what is said over HTTP; without a grammar */
+    struct guard_options guard; /* for HTTP; without a grammar */
     struct engine_options engine;
-    struct coordinator_options coordinator; /* read by server 0, but for servers and round_robin */
+    struct coordinator_options coordinator; /* used by server 0, except servers and round_robin */
 };
 
-/* Serves until the training is over: OK; ERROR_CANCELLED after a signal, when what can be saved
- * is. */
+/* Serves until the training is over: OK; ERROR_CANCELLED after a signal, once everything that can
+ * be saved is. */
 enum error server_run(const struct server_options *options) MUST_CHECK;
 
 #endif

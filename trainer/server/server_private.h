@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the server share: one server. Private to them. */
+/* Shared by the server's files: one server. Private to them. */
 #ifndef TRAINER_SERVER_SERVER_PRIVATE_H
 #define TRAINER_SERVER_SERVER_PRIVATE_H
 
@@ -13,26 +13,26 @@ struct server {
     struct held_shard held;
     struct coordinator *coordinator; /* NULL: not server 0 */
     int epoll;
-    int64_t accept_ns;   /* when to accept again, for want of room; 0: as connections come */
+    int64_t accept_ns;   /* when to accept again, after lack of room; 0: accepts at any time */
     struct peer **peers; /* [count] */
     size_t count, capacity, most;
     struct peer *zero; /* the connection to server 0, among `peers`; NULL: none */
     int64_t next_uplink_ns;
-    int64_t zero_away_ns; /* since when server 0 cannot be reached; 0: it can */
-    bool doubted;         /* server 0 does not take this one yet; the log has said so */
-    uint64_t seen;        /* of the logdir */
-    int64_t cut;          /* of the union that is being applied */
-    bool has_cut;         /* server 0 has all of a cut that this one asked for before its end */
+    int64_t zero_away_ns; /* since when server 0 is unreachable; 0: reachable */
+    bool doubted;         /* server 0 does not accept this one yet; already logged */
+    uint64_t seen;        /* state of logdir_is_trained() */
+    int64_t cut;          /* whose union is being applied */
+    bool has_cut;         /* server 0 has all of a cut that this one requested before its end */
     struct status_http *http;
-    int64_t publish_ns; /* when to say again how things stand */
+    int64_t publish_ns; /* when to publish the status again */
     const char *published_phase;
-    int64_t pushes, repeated; /* gradients that were taken, and that came once more */
-    int64_t late;             /* that were of too old values */
+    int64_t pushes, repeated; /* gradients accepted, and duplicates */
+    int64_t late;             /* gradients computed from values that were too old */
     bool over;                /* the training is */
     int64_t leave_ns;
-    bool saved_before;   /* the save is over that a signal met */
-    bool waits_for_save; /* beyond leave_ns; the log has said so */
-    bool changed;        /* requests that wait may be looked at again */
+    bool saved_before;   /* the save in progress at a signal has finished */
+    bool waits_for_save; /* beyond leave_ns; already logged */
+    bool changed;        /* waiting requests may be examined again */
 };
 
 static inline size_t server_shard_bytes(const struct server *server)
@@ -47,46 +47,47 @@ static inline bool server_is_over(const struct server *server)
                                : server->over;
 }
 
-/* ---- server_peers.c: the connections there are -------------------------- */
+/* ---- server_peers.c: the open connections -------------------------- */
 
 /* Takes the descriptor. */
 enum error server_add_peer(struct server *server, int descriptor, const char *name,
                            struct peer **ret_peer) MUST_CHECK;
-/* Closes the connection; what the peer held is free again. */
+/* Closes the connection; the peer's batches become free. */
 enum error server_drop_peer(struct server *server, struct peer *peer) MUST_CHECK;
-/* A peer whose whole frame waits has hung up. What it pushed while this shard was frozen stays:
- * other servers may have applied it, and no cut would be had without it. */
+/* A peer with a waiting frame has hung up. A push received while this shard was frozen is kept:
+ * other servers may have applied it, and without it no cut would complete. */
 enum error server_heed_hang_up(struct server *server, struct peer *peer) MUST_CHECK;
-/* Watches the peer for what it waits for now. */
+/* Registers the events that the peer currently waits for. */
 enum error server_watch(const struct server *server, struct peer *peer) MUST_CHECK;
 
-/* ---- server_status.c: what is said over HTTP ----------------------------- */
+/* ---- server_status.c: status over HTTP ----------------------------- */
 
-/* A connection that begins no frame becomes HTTP's: *ret_gone, and `peer` is no more. */
+/* Hands a connection that does not begin with a frame over to HTTP: *ret_gone, and `peer` no longer
+ * exists. */
 enum error server_pass_on(struct server *server, struct peer *peer, bool *ret_gone) MUST_CHECK;
-/* Publishes how things stand, from time to time. */
+/* Publishes the status periodically. */
 void server_publish(struct server *server);
 
-/* ---- server_worker.c: what workers ask for ------------------------------ */
+/* ---- server_worker.c: requests of workers ------------------------------ */
 
-/* HELLO, of another server too. */
+/* HELLO, also from another server. */
 enum error server_greet(struct server *server, struct peer *peer) MUST_CHECK;
-/* PULL, PUSH and SKIP: answered, or the worker waits. */
+/* PULL, PUSH and SKIP: answers, or lets the worker wait. */
 enum error server_serve(struct server *server, struct peer *worker) MUST_CHECK;
-/* STOP of an evaluator, to server 0. */
+/* STOP from an evaluator, to server 0. */
 enum error server_stop(const struct server *server, struct peer *evaluator) MUST_CHECK;
-/* OFFER: the worker's memory is shared from now on, if it can be. */
+/* OFFER: shares the worker's memory from now on, if possible. */
 enum error server_take_offer(const struct server *server, struct peer *worker) MUST_CHECK;
 
 /* ---- server_zero.c: a server that is not server 0 ----------------------- */
 
-/* Connects to server 0 when it is time to. */
+/* Connects to server 0 when it is due. */
 enum error server_reach_zero(struct server *server) MUST_CHECK;
-/* A frame of server 0. */
+/* Handles a frame from server 0. */
 enum error server_heed_zero(struct server *server, const struct peer *zero) MUST_CHECK;
-/* Copies the state of a cut, once it is that. */
+/* Copies the state of a cut, once it is reached. */
 enum error server_tick_cut(struct server *server) MUST_CHECK;
-/* Asks for a cut, before this server ends; server_was_cut() when server 0 has it. */
+/* Requests a cut before this server ends; server_was_cut() tells when server 0 has it. */
 void server_ask_for_cut(struct server *server);
 bool server_was_cut(const struct server *server);
 

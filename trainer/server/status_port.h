@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The HTTP server of a training's process, for whoever watches: one thread, tokens of scope `read`,
- * limits that are small beside the training's memory. Every process has the same paths; its
- * application says what three of them answer.
+ * The HTTP server of a training's process, for monitoring: one thread, tokens of scope `read`,
+ * limits that are small compared with the training's memory. Every process has the same paths; its
+ * application answers three of them.
  *
- * Threads: every call from one at a time.
+ * Threads: one at a time.
  */
 #ifndef TRAINER_SERVER_STATUS_PORT_H
 #define TRAINER_SERVER_STATUS_PORT_H
@@ -17,7 +17,7 @@
 #include "common/http/request.h"
 #include "common/http/server_state.h"
 
-#define STATUS_PORT_BODY_BYTES ((int64_t)4 << 20) /* of one response */
+#define STATUS_PORT_BODY_BYTES ((int64_t)4 << 20) /* per response */
 
 enum status_port_path {
     STATUS_PORT_HEALTHZ,
@@ -26,7 +26,7 @@ enum status_port_path {
     STATUS_PORT_METRICS
 };
 
-/* The application's table of routes, and what a 404 says. */
+/* The application's table of routes, and the text of a 404. */
 #define STATUS_PORT_ROUTES(readyz, status, metrics_)                                           \
     {.path = "/healthz",                                                                       \
      .metrics = STATUS_PORT_HEALTHZ,                                                           \
@@ -39,16 +39,16 @@ enum status_port_path {
 
 struct status_port;
 
-/* Answers on `descriptor` (a listening socket; taken, also on failure; -1: connections come by
- * status_port_add() alone) from now on. `application` and `service` are borrowed until
- * status_port_close(); `guard` has no grammar, its texts are borrowed as long. */
+/* Serves on `descriptor` (a listening socket; taken, also on failure; -1: only connections passed
+ * to status_port_add()) from now on. `application` and `service` are borrowed until
+ * status_port_close(); `guard` has no grammar, and its texts are borrowed as long. */
 enum error status_port_open(int descriptor, const struct guard_options *guard,
                             const struct application *application, struct service *service,
                             struct status_port **ret_port) MUST_CHECK;
-/* Ends its threads. NULL is legal. */
+/* Stops its threads. NULL is legal. */
 void status_port_close(struct status_port *port);
 
-/* Takes a connection that somebody else accepted, non-blocking. */
+/* Takes a connection accepted elsewhere, non-blocking. */
 void status_port_add(struct status_port *port, int descriptor,
                      const struct sockaddr_storage *address, socklen_t length);
 
@@ -57,8 +57,8 @@ void status_port_add(struct status_port *port, int descriptor,
 /* 200, "ok". */
 enum MHD_Result status_port_ok(struct request *request);
 enum MHD_Result status_port_healthz(struct request *request, struct service *service);
-/* /metrics: `body` (taken), the application's own families, then the port's counters, whose names
- * begin with `program`. */
+/* /metrics: `body` (taken), the application's own families, followed by the port's counters, whose
+ * names begin with `program`. */
 enum MHD_Result status_port_metrics(struct request *request, const char *program,
                                     struct buffer *body);
 
