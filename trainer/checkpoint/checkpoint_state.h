@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file `checkpoint` of a logdir: which checkpoint is the newest and which are kept, oldest
- * first, as the text form of TensorFlow's CheckpointState:
+ * The file `checkpoint` of a logdir: the newest checkpoint and those that are kept, oldest first,
+ * as the text form of TensorFlow's CheckpointState:
  *
  *   model_checkpoint_path: "model.ckpt-200.safetensors"
  *   all_model_checkpoint_paths: "model.ckpt-100.safetensors"
@@ -22,7 +22,7 @@
 struct checkpoint_state {
     char **names; /* [count], owned */
     size_t count, capacity;
-    size_t newest; /* index; meaningless when count is 0 */
+    size_t newest; /* index; meaningless if count is 0 */
 };
 
 #define CHECKPOINT_STATE_INIT \
@@ -32,16 +32,16 @@ struct checkpoint_state {
 
 void checkpoint_state_release(struct checkpoint_state *state);
 
-/* Reads the text; `what` names it in messages ("logs/checkpoint"). ERROR_INPUT naming the line.
- * *state was initialised or released before; on failure it is empty. */
+/* Parses the text; `what` names it in messages ("logs/checkpoint"). ERROR_INPUT naming the line.
+ * *state must be initialized or released; on failure it is empty. */
 enum error checkpoint_state_parse(struct checkpoint_state *state, const char *text, size_t length,
                                   const char *what) MUST_CHECK;
 enum error checkpoint_state_print(const struct checkpoint_state *state,
                                   struct buffer *out) MUST_CHECK;
 
-/* Makes `name` the last of the list and the newest; it is copied. */
+/* Appends `name` (copied) to the list and makes it the newest. */
 enum error checkpoint_state_add(struct checkpoint_state *state, const char *name) MUST_CHECK;
-/* Forgets names[index]; the newest must not be it. */
+/* Removes names[index], which must not be the newest. */
 void checkpoint_state_remove(struct checkpoint_state *state, size_t index);
 /* Is the name in the list? *ret_index may be NULL. */
 bool checkpoint_state_find(const struct checkpoint_state *state, const char *name,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hyperparameters: the numbers by which a model learns, as texts under their names: learning_rate,
- * warmup_steps, dropout, ... A checkpoint keeps those that are not the defaults as metadata; a
- * training that goes on may change them, and the log says so; the processes of a cluster must have
- * the same.
+ * Hyperparameters: the numbers that control learning, as texts by name: learning_rate,
+ * warmup_steps, dropout, ... A checkpoint stores those that differ from the defaults as metadata; a
+ * resumed training may change them, which is logged; the processes of a cluster must have the same.
  */
 #ifndef TRAINER_CHECKPOINT_HYPERPARAMETERS_H
 #define TRAINER_CHECKPOINT_HYPERPARAMETERS_H
@@ -19,20 +18,22 @@
 
 /* "learning_rate", for numbers below HYPERPARAMETERS. */
 const char *hyperparameter_name(size_t number);
-/* Its value in `model` into `out`, which is returned: the shortest text that reads back as it. */
+/* Writes its value in `model` to `out`, and returns that: the shortest text that reads back
+ * exactly. */
 const char *hyperparameter_text(size_t number, const struct model_options *model,
                                 char out[HYPERPARAMETER_BYTES]);
-/* Is it what `model` has where nobody chooses? So is its learning rate always. */
+/* Is it the default of `model`? Its learning rate always counts as that. */
 bool hyperparameter_is_default(size_t number, const struct model_options *model);
-/* Sets it. ERROR_INPUT: `text` is no value of its type; model_options_check() knows its range. */
+/* Sets it. ERROR_INPUT: `text` is not a value of its type; model_options_check() checks the
+ * range. */
 enum error hyperparameter_set(size_t number, const char *text,
                               struct model_options *model) MUST_CHECK;
 
-/* The number of the first that differs; HYPERPARAMETERS: none does. */
+/* The number of the first that differs; HYPERPARAMETERS: none. */
 size_t hyperparameters_difference(const struct model_options *one,
                                   const struct model_options *other);
 
-/* What `now` has in place of what `before` had, to the log. */
+/* Logs the values in `now` that differ from `before`. */
 void hyperparameters_log_changes(const struct model_options *before,
                                  const struct model_options *now);
 
