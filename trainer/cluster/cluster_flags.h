@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cluster out of the flags of the classic programs:
+ * Builds a cluster from the flags of the classic programs:
  *
  *   --ps_hosts p0:2222,p1:2222 --worker_hosts w0:2222,w1:2222 --job_name worker --task_index 1
  *
- * As tf.train.Server: no chief, worker 0 does its part. Beyond it: without --worker-hosts any
- * number of workers may come, with any index; an evaluator needs no hosts; the index of a job's
- * only task need not be said.
+ * As tf.train.Server: no chief, worker 0 takes its place. In addition: without --worker-hosts any
+ * number of workers may join, with any index; an evaluator needs no hosts; the index of a job's
+ * only task may be omitted.
  */
 #ifndef TRAINER_CLUSTER_CLUSTER_FLAGS_H
 #define TRAINER_CLUSTER_CLUSTER_FLAGS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cluster over nodes of which each runs two tasks: a ps, and the master (on the first node) or a
- * worker. So the parameters lie on all nodes, and nothing but the task differs between them.
+ * A cluster of nodes that each run two tasks: a ps, and the master (on the first node) or a worker.
+ * So the parameters are spread over all nodes, and nodes differ only in their tasks.
  */
 #ifndef TRAINER_CLUSTER_CLUSTER_NODES_H
 #define TRAINER_CLUSTER_CLUSTER_NODES_H
