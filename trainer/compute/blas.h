@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Single-precision matrix products, by the library that is fastest on this CPU.
+ * Single-precision matrix products, with the fastest library for this CPU.
  *
- * oneDNN (dnnl_sgemm) and OpenBLAS (cblas_sgemm) are loaded with dlopen() when blas_open() is
- * called, so that the program starts where neither is installed; then, and when asked for, the
- * plain C product of this folder does the work. Which library is tried first depends on the CPU's
- * features alone (README.md has the figures behind the rule), never on a timing, so that a run
- * repeats bit for bit on a machine.
+ * blas_open() loads oneDNN (dnnl_sgemm) or OpenBLAS (cblas_sgemm) with dlopen(), so that the
+ * program starts if neither is installed; then, or on request, it uses the plain C product of this
+ * folder. Which library is tried first depends only on the CPU's features (README.md has the
+ * figures for the rule), never on a timing, so that a run is reproducible bit for bit on a machine.
  *
- * One library at a time a process: they keep thread pools and read their environment while they
- * load. All matrices are row-major. Threads: blas_open() sets environment variables for a moment,
- * so call it, as blas_close(), before other threads start; blas_multiply() from one thread at a
- * time.
+ * One library at a time per process: they keep thread pools and read their environment while they
+ * load. All matrices are row-major. Threads: blas_open() temporarily sets environment variables, so
+ * call it and blas_close() before other threads start; blas_multiply() from one thread at a time.
  */
 #ifndef TRAINER_COMPUTE_BLAS_H
 #define TRAINER_COMPUTE_BLAS_H
@@ -24,8 +22,8 @@
 enum blas_transpose { BLAS_AS_IS, BLAS_TRANSPOSED };
 
 /* C[M,N] = op(A)[M,K] op(B)[K,N], or C += the same with `add`. op(A) is A, stored [M,K] with
- * a_stride floats a row; or the transpose of A stored [K,M]. B likewise, [K,N] or [N,K]. C has
- * c_stride floats a row. Strides are at least the row's length. M, N, K may be 0 (K = 0: C is
+ * a_stride floats per row; or the transpose of A stored [K,M]. B likewise, [K,N] or [N,K]. C has
+ * c_stride floats per row. Strides are at least the row's length. M, N, K may be 0 (K = 0: C is
  * zeroed unless `add`). C must not overlap A or B. */
 struct blas_product {
     enum blas_transpose a_transpose, b_transpose;
@@ -39,23 +37,23 @@ struct blas_product {
     size_t c_stride;
 };
 
-/* `name`: "auto", "onednn", "openblas", "openblas:CORE" (a name OPENBLAS_CORETYPE takes, such as
- * Haswell or SkylakeX) or "plain". `threads`: for one product, 1 to 1024; the plain product always
- * uses one. "auto" falls back with a line in the log; a library asked for by name that is not there
- * is ERROR_UNAVAILABLE. While one is open, opening the same again (or "auto") counts a further user
- * and another is ERROR_CONFLICT. Blocks while the library loads (some ms). */
+/* `name`: "auto", "onednn", "openblas", "openblas:CORE" (a value of OPENBLAS_CORETYPE, such as
+ * Haswell or SkylakeX) or "plain". `threads`: per product, 1 to 1024; the plain product always uses
+ * one. "auto" falls back with a line in the log; a missing library requested by name is
+ * ERROR_UNAVAILABLE. While one is open, opening the same again (or "auto") adds a user, and another
+ * is ERROR_CONFLICT. Blocks while the library loads (some ms). */
 enum error blas_open(const char *name, unsigned threads) MUST_CHECK;
-/* The last user's close forgets the choice; the library itself stays loaded. */
+/* The last user's close resets the choice; the library itself stays loaded. */
 void blas_close(void);
 
-/* Between blas_open() and blas_close(). Allocates nothing of ours. */
+/* Between blas_open() and blas_close(). We allocate nothing. */
 void blas_multiply(const struct blas_product *product);
 
-/* The plain C product, always there: the oracle of the tests and the last resort. */
+/* The plain C product, always available: the reference in tests and the last resort. */
 void blas_multiply_plain(const struct blas_product *product);
 
 /* One line for log and --version: library, version, kernels and threads, "oneDNN 2.6.3, AVX-512, 1
- * thread". While nothing is open: what "auto" would take. Borrowed until the next blas_open(). */
+ * thread". While nothing is open: what "auto" would choose. Borrowed until the next blas_open(). */
 const char *blas_describe(void);
 
 #endif

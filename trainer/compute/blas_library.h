@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a BLAS library implements; chosen by name in blas.c. Internal to blas*.c and their tests.
+ * Interface of a BLAS library; chosen by name in blas.c. Internal to blas*.c and their tests.
  */
 #ifndef TRAINER_COMPUTE_BLAS_LIBRARY_H
 #define TRAINER_COMPUTE_BLAS_LIBRARY_H
@@ -14,9 +14,9 @@
 
 struct blas_library {
     const char *name; /* "onednn" */
-    /* Loads the library, or finds it loaded; `core`: which of its kernels, NULL for its own choice
+    /* Loads the library, unless it is loaded; `core`: which of its kernels, NULL for its own choice
      * (OpenBLAS only, and only the first load of a process can choose). ERROR_UNAVAILABLE naming
-     * the files that were tried. */
+     * the files tried. */
     enum error (*load)(const char *core, unsigned threads,
                        char ret_description[BLAS_DESCRIPTION_BYTES]) MUST_CHECK;
     void (*multiply)(const struct blas_product *product);
@@ -30,16 +30,16 @@ struct blas_variable {
 };
 
 /* dlopen() of the first of `files` (NULL-terminated) that loads, with the variables (at most 4) set
- * meanwhile and put back after. *ret_handle is never closed. ERROR_UNAVAILABLE with the loader's
- * message. */
+ * meanwhile and restored afterwards. *ret_handle is never closed. ERROR_UNAVAILABLE with the
+ * loader's message. */
 enum error blas_load_file(const char *const *files, const struct blas_variable *variables,
                           size_t variable_count, void **ret_handle) MUST_CHECK;
 
-/* A function out of a loaded library; ERROR_UNAVAILABLE when it has none of this name. */
+/* A function of a loaded library; ERROR_UNAVAILABLE if it has none of this name. */
 enum error blas_find(void *handle, const char *library, const char *symbol,
                      void **ret_function) MUST_CHECK;
 
-/* "1 thread", "2 threads" into `out`. */
+/* Writes "1 thread", "2 threads" to `out`. */
 const char *blas_threads_text(unsigned threads, char out[32]);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inner loops of the CPU kernel, compiled once for each vector unit (cpu_loops.inc is their
- * text) and chosen when the program starts, so that one binary is fast on every machine.
+ * The inner loops of the CPU kernel, compiled once per vector instruction set (source:
+ * cpu_loops.inc) and chosen at program start, so that one binary is fast on every machine.
  *
  * Element-wise loops give the same bits in every variant: additions, multiplications, divisions and
- * square roots, rounded one by one. The products use fused multiply-add where the CPU has it, so
- * they may differ in the last bit from one variant to another.
+ * square roots, rounded individually. The products use fused multiply-add if the CPU has it, so
+ * they may differ in the last bit between variants.
  *
- * Matrices are row-major without padding. Nothing outside of them is read. Dimensions: B rows, I
+ * Matrices are row-major without padding. Nothing outside them is read. Dimensions: B rows, I
  * inputs, O outputs, C columns.
  */
 #ifndef TRAINER_COMPUTE_CPU_LOOPS_H
@@ -52,12 +52,12 @@ struct cpu_loops {
     void (*clamp)(float *y, float limit, size_t count);
     /* ret[i] = x[i] + factor y[i] */
     void (*add_multiple)(const float *x, float factor, const float *y, size_t count, float *ret);
-    /* Drops values (dropout.h) and multiplies the others. */
+    /* Drops values (dropout.h) and scales the others. */
     void (*drop)(const struct dropout_mask *mask, float *values, size_t count);
-    /* The sum of x[i]^2, in double: 16 sums of every 16th, then those in order. The same bits in
-     * every variant. */
+    /* The sum of x[i]^2 in double: 16 sums of every 16th element, then these in order. The same
+     * bits in every variant. */
     double (*sum_squares)(const float *x, size_t count);
-    /* gradient[i] = 0 where x[i] is not positive */
+    /* gradient[i] = 0 if x[i] is not positive */
     void (*mask_positive)(float *gradient, const float *x, size_t count);
 
     /* values[i] = exp(values[i]) for values of at most 0, within 2 units of the last place; below
@@ -77,10 +77,10 @@ struct cpu_loops {
                  float *parameters, float *const slots[OPTIMIZER_SLOTS_LIMIT]);
 };
 
-/* The best variant that this CPU can run. */
+/* The best variant that this CPU supports. */
 const struct cpu_loops *cpu_loops_best(void);
 
-/* The variants that this CPU can run, the best first; NULL from the number of them on. */
+/* The variants that this CPU supports, the best first; NULL from their number on. */
 const struct cpu_loops *cpu_loops_at(size_t index);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The variants of the loops that were compiled; internal to cpu_loops*.c. cpu_loops_at() lists
- * those that can run on this CPU. */
+/* The compiled variants of the loops; internal to cpu_loops*.c. cpu_loops_at() lists those that
+ * this CPU supports. */
 #ifndef TRAINER_COMPUTE_CPU_LOOPS_VARIANTS_H
 #define TRAINER_COMPUTE_CPU_LOOPS_VARIANTS_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cuBLAS, loaded with dlopen() when a GPU is to compute: one binary starts without it. Matrices
- * and sums are float32. With the precision "f32" so are the products, and the CPU is the reference;
- * with "tf32" and "bf16" cuBLAS may round what it multiplies to TF32 (10 bits behind the point) or
- * bfloat16 (7 bits), for the tensor cores. One handle a stream; work is enqueued there and runs on,
+ * cuBLAS, loaded with dlopen() when a GPU is used, so that the program starts without it. Matrices
+ * and sums are float32. With precision "f32" so are the products, and the CPU is the reference;
+ * with "tf32" and "bf16" cuBLAS may round factors to TF32 (10-bit mantissa) or bfloat16 (7-bit
+ * mantissa), for the tensor cores. One handle per stream; work is enqueued there asynchronously,
  * and the same product gives the same bits on the same GPU.
  *
- * Threads: one at a time a handle.
+ * Threads: one at a time per handle.
  */
 #ifndef TRAINER_COMPUTE_CUBLAS_H
 #define TRAINER_COMPUTE_CUBLAS_H
@@ -18,13 +18,13 @@
 
 struct cublas;
 
-/* `stream`: a cudaStream_t of the current GPU, which must have the precision. ERROR_UNAVAILABLE
- * when the library is not there or does not work with this GPU and driver. */
+/* `stream`: a cudaStream_t of the current GPU, which must support the precision. ERROR_UNAVAILABLE
+ * if the library is missing or does not work with this GPU and driver. */
 enum error cublas_open(void *stream, const char *precision, struct cublas **ret_cublas) MUST_CHECK;
 void cublas_close(struct cublas *cublas);
 
-/* Device memory for cuBLAS to compute in, which must outlive it. An old cuBLAS that has no such
- * call goes on with its own. */
+/* Device memory as workspace for cuBLAS; must outlive it. An old cuBLAS without this call keeps its
+ * own. */
 enum error cublas_set_workspace(struct cublas *cublas, void *memory, size_t bytes) MUST_CHECK;
 
 /* As blas_multiply(), on device memory. ERROR_UNAVAILABLE with cuBLAS's reason. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dropout, inverted: while it trains, a layer's output is dropped with probability P and else
- * multiplied with 1 / (1 - P); where a model is evaluated nothing is.
+ * Inverted dropout: in training, a layer's output is dropped with probability P and otherwise
+ * multiplied by 1 / (1 - P); evaluation drops nothing.
  *
  * Whether value i of layer l is dropped in batch K is a pure function of (seed, K, l, i): its word
- * is below 2^32 P. So one process, any number of workers, a GPU and a training that goes on from a
- * checkpoint drop the same ones. Philox's blocks have four words; sixteen blocks serve 64 values,
- * word w of block b value 16 w + b of them, so that neighbours come from neighbours.
+ * is below 2^32 P. So one process, any number of workers, a GPU and a resumed training drop the
+ * same ones. Philox's blocks have four words; sixteen blocks serve 64 values, word w of block b
+ * value 16 w + b of them, so that adjacent values come from adjacent blocks.
  */
 #ifndef TRAINER_COMPUTE_DROPOUT_H
 #define TRAINER_COMPUTE_DROPOUT_H
@@ -16,26 +16,26 @@
 
 #include "trainer/compute/philox.h"
 
-#define DROPOUT_BLOCKS 16 /* that serve neighbours */
+#define DROPOUT_BLOCKS 16 /* that serve adjacent values */
 #define DROPOUT_VALUES 64
 
-/* One layer's in one batch; dropout_mask_init() makes it. */
+/* For one layer in one batch; initialized by dropout_mask_init(). */
 struct dropout_mask {
     uint64_t seed;
     int64_t batch;
     uint32_t layer;
     uint32_t threshold; /* words below it drop */
-    float scale;        /* of what is kept */
+    float scale;        /* of the values kept */
 };
 
-/* `share` is P, from 0 to below 1; `seed` the model's. */
+/* `share` is P, 0 <= P < 1; `seed` is the model's. */
 void dropout_mask_init(struct dropout_mask *mask, float share, uint64_t seed, int64_t batch,
                        uint32_t layer);
 
 /* 1 / (1 - share) */
 float dropout_scale(float share);
 
-/* Word w of it is of value dropout_value(block, w). */
+/* Its word w is for value dropout_value(block, w). */
 PHILOX_FUNCTION struct philox_block dropout_block(const struct dropout_mask *mask, uint64_t block)
 {
     struct philox_block counter = {{(uint32_t)block, (uint32_t)(block >> 32) ^ mask->layer << 16,

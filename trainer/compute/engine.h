@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An engine: a device, one queue on it and the kernels that work there; what every command of the
- * trainer computes with. One thread at a time.
+ * An engine: a device, one queue on it and its kernels; used by every command of the trainer for
+ * computing. One thread at a time.
  *
- * From engine_open() on, the calling thread and those that it or a library starts from there take
- * denormal floats as zeros and make none, as kernel_cuda.cu does: where a feature is always zero,
- * Adam's moments halve until they are denormal, with which a processor computes some ten times
- * slower.
+ * From engine_open() on, the calling thread, and those that it or a library starts from there,
+ * treat denormal floats as zeros and produce none, like kernel_cuda.cu: if a feature is always
+ * zero, Adam's moments halve until they are denormal, and a processor computes with those about ten
+ * times slower.
  */
 #ifndef TRAINER_COMPUTE_ENGINE_H
 #define TRAINER_COMPUTE_ENGINE_H
@@ -18,10 +18,10 @@
 #include "trainer/compute/kernel.h"
 
 struct engine_options {
-    const char *device;    /* as device_open() takes it */
-    const char *blas;      /* as blas_open() takes it */
-    unsigned threads;      /* of one matrix product */
-    const char *precision; /* as struct kernel_options has it */
+    const char *device;    /* see device_open() */
+    const char *blas;      /* see blas_open() */
+    unsigned threads;      /* per matrix product */
+    const char *precision; /* see struct kernel_options */
     bool no_graphs;        /* likewise */
 };
 
@@ -31,14 +31,13 @@ struct engine {
     struct kernel *kernel;
 };
 
-/* Says in the log what it got; with the device "auto", warns of a GPU that is there and why it is
- * not used; warns of a precision that the device does not have, and takes f32.
- * On failure *engine is empty. */
+/* Logs what it opened; with the device "auto", warns of an unusable GPU and why; warns if the
+ * device does not support the precision, and uses f32. On failure *engine is empty. */
 enum error engine_open(const struct engine_options *options, struct engine *engine) MUST_CHECK;
-/* Legal on an empty one. */
+/* Legal for an empty one. */
 void engine_close(struct engine *engine);
 
-/* Rows of F features that are worth one call when there are many: at most 1000, and 16 MiB. */
+/* How many rows of F features to process per call: at most 1000, and 16 MiB. */
 size_t engine_rows(size_t features);
 
 #endif

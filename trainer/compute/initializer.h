@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* out[i] = stddev * z, z normal with |z| < 2: Box-Muller pairs, a value outside is drawn again.
- * The variance is 0.774 stddev^2. `tensor` numbers the tensors of one model. */
+/* out[i] = stddev * z, z normal with |z| < 2: Box-Muller pairs, redrawing values outside. The
+ * variance is 0.774 stddev^2. `tensor` numbers the tensors of one model. */
 void initializer_truncated_normal(float *out, size_t count, float stddev, uint64_t seed,
                                   uint32_t tensor);
 

@@ -4,10 +4,10 @@
  * loader/device/device.h). The CPU implementation is the reference; the CUDA one is tested against
  * it.
  *
- * A kernel belongs to one device and one queue: work is enqueued there in order and is not waited
- * for. All pointers are device memory and all matrices row-major float32 without padding. The same
- * inputs give the same bits on the same machine: sums are taken in a fixed order, there are no
- * atomic additions of floats.
+ * A kernel belongs to one device and one queue: work is enqueued there in order, and calls do not
+ * wait for it. All pointers are device memory and all matrices row-major float32 without padding.
+ * The same inputs give the same bits on the same machine: sums have a fixed order, and there are no
+ * atomic float additions.
  *
  * Threads: one at a time. Dimensions: B rows, I inputs, O outputs, L classes, P parameters.
  */
@@ -28,21 +28,21 @@
 enum activation { ACTIVATION_NONE, ACTIVATION_RELU };
 
 struct kernel_options {
-    const char *blas;      /* CPU: as blas_open() takes it; NULL: "auto" */
-    unsigned threads;      /* CPU: of one matrix product; 0: 1 */
-    const char *precision; /* GPU: of the factors of products: "f32" (NULL too), "tf32", "bf16" */
+    const char *blas;      /* CPU: see blas_open(); NULL: "auto" */
+    unsigned threads;      /* CPU: per matrix product; 0: 1 */
+    const char *precision; /* GPU: of the factors of products: "f32" (also NULL), "tf32", "bf16" */
     bool no_graphs;        /* GPU: kernel_captures() is false */
 };
 
-/* What a layer reads, x[B,I]; made by kernel_input() from what the feed brought, or filled in with
- * `indexed` false for the outputs of another layer. */
+/* A layer's input, x[B,I]; made by kernel_input() from the feed's data, or filled in with `indexed`
+ * false for another layer's outputs. */
 struct kernel_input {
     const float *values;
     size_t rows, columns;
     bool indexed; /* the kernel has a sparse index of it, valid until the next kernel_input() */
 };
 
-/* What one batch adds up to; in device memory. */
+/* Totals of one batch; in device memory. */
 struct kernel_result {
     double loss_sum; /* sum over rows */
     int64_t correct; /* rows whose largest logit is their class */
@@ -55,25 +55,25 @@ struct kernel_update {
     const float *gradient;
     float *parameters;
     float *slots[OPTIMIZER_SLOTS_LIMIT];
-    const int32_t *only_if; /* device memory; where it is 0 nothing is changed; NULL: always is */
+    const int32_t *only_if; /* device memory; if it is 0 nothing changes; NULL: unconditional */
 };
 
-/* The end of a step that several devices make together (kernel_settle()). */
+/* The end of a step shared by several devices (kernel_settle()). */
 struct kernel_settlement {
     size_t count;
-    float *sum;          /* [count + 1]: of all gradients, then how many they were */
+    float *sum;          /* [count + 1]: of all gradients, then their number */
     int64_t number;      /* of the step */
-    const int32_t *stop; /* page-locked host memory: not 0, and `sum` may be anything */
+    const int32_t *stop; /* page-locked host memory: if not 0, `sum` may be garbage */
     int32_t *ret_makes;  /* device memory: 1, the step is made; 0: it is not */
-    int64_t *ret_made;   /* page-locked host memory: `number`, where the step is made */
+    int64_t *ret_made;   /* page-locked host memory: `number`, if the step is made */
 };
 
-/* Which columns of a matrix, and what is made of them; [count] each, in device memory. One of the
- * two may be NULL. */
+/* Columns to select from a matrix, and their standardization; [count] each, in device memory. One
+ * of the two may be NULL. */
 struct kernel_features {
     size_t count;
     const int32_t *columns;     /* NULL: the first `count` */
-    const float *mean, *factor; /* NULL: values stay as they are */
+    const float *mean, *factor; /* NULL: values stay unchanged */
 };
 
 /* Every implementation's struct begins with this one. */
@@ -96,7 +96,7 @@ struct kernel_ops {
                         struct kernel_input *ret_input) MUST_CHECK;
     enum error (*input_bytes)(struct kernel *kernel, const uint8_t *bytes, float scale, size_t rows,
                               size_t columns,
-                              struct kernel_input *ret_input) MUST_CHECK; /* NULL: takes none */
+                              struct kernel_input *ret_input) MUST_CHECK; /* NULL: not supported */
     enum error (*standardize)(struct kernel *kernel, const struct kernel_features *wanted,
                               const float *values, size_t rows, size_t columns,
                               float *ret_values) MUST_CHECK;
@@ -130,7 +130,7 @@ struct kernel_ops {
     enum error (*add)(struct kernel *kernel, const float *from, size_t count, float *to) MUST_CHECK;
     enum error (*settle)(struct kernel *kernel,
                          const struct kernel_settlement *settlement) MUST_CHECK;
-    /* NULL where nothing is captured: */
+    /* NULL if capturing is not supported: */
     enum error (*copy)(struct kernel *kernel, const float *from, size_t count,
                        float *to) MUST_CHECK;
     enum error (*capture_begin)(struct kernel *kernel) MUST_CHECK;
@@ -139,31 +139,31 @@ struct kernel_ops {
     void (*graph_free)(struct kernel *kernel, struct kernel_graph *graph);
 };
 
-/* The implementation for `device`. `queue` must belong to it. options may be NULL. Loads BLAS or
- * cuBLAS; ERROR_UNAVAILABLE naming the library and where it was looked for. */
+/* Opens the implementation for `device`. `queue` must belong to it. options may be NULL. Loads BLAS
+ * or cuBLAS; ERROR_UNAVAILABLE naming the library and where it was looked for. */
 enum error kernel_open(struct device *device, struct device_queue *queue,
                        const struct kernel_options *options, struct kernel **ret_kernel) MUST_CHECK;
 void kernel_close(struct kernel *kernel);
 
-/* Copies `count` floats between host memory and the kernel's device, behind what is in its queue,
+/* Copies `count` floats between host memory and the kernel's device, after the work in its queue,
  * and waits. */
 enum error kernel_read(struct kernel *kernel, const float *from_device, size_t count,
                        float *ret_to_host) MUST_CHECK;
 enum error kernel_write(struct kernel *kernel, const float *from_host, size_t count,
                         float *ret_to_device) MUST_CHECK;
 
-/* Room for what the operations need inside, for inputs of up to rows x columns. Before any of
- * them; may be called again with more. Afterwards nothing is allocated. */
+/* Reserves internal memory for inputs of up to rows x columns. Call before any operation; may be
+ * called again with more. Afterwards nothing is allocated. */
 enum error kernel_reserve(struct kernel *kernel, size_t rows, size_t columns) MUST_CHECK;
 
-/* Takes a batch as the first layer's input. The CPU looks once how many of the values are zero and
- * indexes the others when that makes the products cheaper (MNIST: four fifths are zero). */
+/* Makes a batch the first layer's input. The CPU counts its zeros once, and indexes the other
+ * values if that makes the products cheaper (MNIST: four fifths are zero). */
 enum error kernel_input(struct kernel *kernel, const float *values, size_t rows, size_t columns,
                         struct kernel_input *ret_input) MUST_CHECK;
 
 /* The same for bytes that stand for themselves times `scale`, rounded once: the same bits as for
- * those floats, made by device_u8_to_f32(). Only where kernel_takes_bytes(): on the CPU, which
- * reads a quarter of the memory then, and where `scale` is a normal number. */
+ * those floats from device_u8_to_f32(). Requires kernel_takes_bytes(): true on the CPU, which then
+ * reads a quarter of the memory, if `scale` is a normal number. */
 enum error kernel_input_bytes(struct kernel *kernel, const uint8_t *bytes, float scale, size_t rows,
                               size_t columns, struct kernel_input *ret_input) MUST_CHECK;
 bool kernel_takes_bytes(const struct kernel *kernel, float scale);
@@ -195,7 +195,7 @@ enum error kernel_softmax(struct kernel *kernel, const float *logits, size_t row
                           float *ret_probabilities) MUST_CHECK;
 
 /* LOSS_CLIPPED_SUM or LOSS_MEAN of logits[B,L] and labels[B] in 0..L-1: the gradient to the logits,
- * and what the batch adds up to. `ret_gradient` is not `logits`. */
+ * and the batch's totals. `ret_gradient` is not `logits`. */
 enum error kernel_cross_entropy(struct kernel *kernel, enum loss loss, const float *logits,
                                 const int32_t *labels, size_t rows, size_t classes,
                                 float *ret_gradient, struct kernel_result *ret_result) MUST_CHECK;
@@ -205,8 +205,8 @@ enum error kernel_squared_error(struct kernel *kernel, enum loss loss, const flo
                                 const float *targets, size_t rows, float *ret_gradient,
                                 struct kernel_result *ret_result) MUST_CHECK;
 
-/* Drops values (dropout.h) and multiplies the others. Bit-equal on every device. `mask` is device
- * memory, so that work that was captured reads that of the batch. */
+/* Drops values (dropout.h) and scales the others. Bit-equal on every device. `mask` is device
+ * memory, so that captured work reads the current batch's. */
 enum error kernel_dropout(struct kernel *kernel, const struct dropout_mask *mask, float *values,
                           size_t count) MUST_CHECK;
 
@@ -223,33 +223,33 @@ enum error kernel_clip(struct kernel *kernel, const struct gradient_clip *clip, 
 enum error kernel_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                          const struct kernel_update *update) MUST_CHECK;
 
-/* Gradients that several devices add up: values[count] = value; to[count] += from[count]. Bit-equal
- * on every device. */
+/* For gradients summed over several devices: values[count] = value; to[count] += from[count].
+ * Bit-equal on every device. */
 enum error kernel_fill(struct kernel *kernel, float value, size_t count,
                        float *ret_values) MUST_CHECK;
 enum error kernel_add(struct kernel *kernel, const float *from, size_t count, float *to) MUST_CHECK;
-/* Behind the work that makes the sum: decides whether the step is made, which only *stop forbids,
- * and makes the sum a mean. *stop is read once, so that all of an update follows one decision
+/* After the work that computes the sum: decides whether the step is made (unless *stop forbids it),
+ * and turns the sum into a mean. *stop is read once, so that the whole update follows one decision
  * (`only_if`), whenever the host sets it. */
 enum error kernel_settle(struct kernel *kernel,
                          const struct kernel_settlement *settlement) MUST_CHECK;
 
-/* Work that is the same again and again, captured once and then launched as one: a GPU begins its
- * kernels faster than the host could enqueue them. Only where kernel_captures(). */
+/* Repeated work that is captured once and then launched as a unit: a GPU starts its kernels faster
+ * than the host could enqueue them. Requires kernel_captures(). */
 bool kernel_captures(const struct kernel *kernel);
 
 /* to[count] = from[count] */
 enum error kernel_copy(struct kernel *kernel, const float *from, size_t count,
                        float *to) MUST_CHECK;
 
-/* Operations from here to the end are not done but noted, with the places of what they read and
- * write. Nothing may be allocated, copied to or from the host or waited for on the way. Each begin
- * that succeeds has its end, whatever failed between them. ERROR_UNAVAILABLE when the device or a
- * library cannot: the same operations, enqueued, may work. */
+/* Records the operations up to the end, with the addresses that they read and write, instead of
+ * running them. Nothing may be allocated, copied to or from the host or waited for in between. Each
+ * successful begin needs its end, whatever failed in between. ERROR_UNAVAILABLE if the device or a
+ * library cannot capture: enqueuing the same operations may still work. */
 enum error kernel_capture_begin(struct kernel *kernel) MUST_CHECK;
 enum error kernel_capture_end(struct kernel *kernel, struct kernel_graph **ret_graph) MUST_CHECK;
 enum error kernel_graph_launch(struct kernel *kernel, struct kernel_graph *graph) MUST_CHECK;
-/* NULL is legal. What was launched must be done. */
+/* NULL is legal. Launched work must be done. */
 void kernel_graph_free(struct kernel *kernel, struct kernel_graph *graph);
 
 #endif

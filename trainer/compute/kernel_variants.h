@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Both as kernel_open(), for a device of their kind; `options` is not NULL. */
+/* As kernel_open(), each for its kind of device; `options` is not NULL. */
 enum error kernel_cpu_open(struct device *device, struct device_queue *queue,
                            const struct kernel_options *options,
                            struct kernel **ret_kernel) MUST_CHECK;
@@ -17,7 +17,7 @@ enum error kernel_cuda_open(struct device *device, struct device_queue *queue,
                             const struct kernel_options *options,
                             struct kernel **ret_kernel) MUST_CHECK;
 
-/* Of the CUDA kernel's operations those of kernel_graph_cuda.cu. */
+/* The CUDA kernel's operations in kernel_graph_cuda.cu. */
 enum error kernel_cuda_copy(struct kernel *kernel, const float *from, size_t count,
                             float *to) MUST_CHECK;
 enum error kernel_cuda_capture_begin(struct kernel *kernel) MUST_CHECK;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Losses: their names, and which model takes which. The kernels compute their formulas
- * (trainer/compute/kernel.h).
+ * Losses and their names. The kernels compute the formulas (trainer/compute/kernel.h).
  *
  *   LOSS_CLIPPED_SUM    -sum over rows of log(min(max(p_k, 1e-10), 1)), p = softmax(logits), k the
  *                       row's class. The gradient to the logits is p - onehot(k), and exactly 0 for
@@ -25,13 +24,13 @@ enum loss { LOSS_CLIPPED_SUM, LOSS_MEAN, LOSS_SQUARED_MEAN, LOSS_SQUARED_SUM };
 /* Is it divided by the number of rows? */
 bool loss_is_mean(enum loss loss);
 
-/* Has it targets (numbers) rather than classes? */
+/* Does it have targets (numbers) rather than classes? */
 bool loss_is_squared(enum loss loss);
 
 /* "clipped_sum", "mean", "squared_mean", "squared_sum": for logs and checkpoints. */
 const char *loss_name(enum loss loss);
 
-/* The inverse of loss_name(); ERROR_INPUT naming those that exist. */
+/* The inverse of loss_name(); ERROR_INPUT naming the existing ones. */
 enum error loss_by_name(const char *name, enum loss *ret_loss) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Optimizers: their constants, and the slots they keep beside each parameter.
+ * Optimizers: their constants, and the slots they keep for each parameter.
  *
  * Updates in float32, element by element, in this order (g gradient, var parameter, lr learning
  * rate, t the number of this update from 1; lr by schedule.h, of t - 1):
@@ -35,9 +35,9 @@ enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAGRAD, OPTI
 
 struct optimizer {
     enum optimizer_kind kind;
-    float learning_rate; /* that the schedule begins with */
+    float learning_rate; /* initial, as the schedule starts */
     struct schedule schedule;
-    float weight_decay, l2;    /* 0, at least that */
+    float weight_decay, l2;    /* at least 0 */
     float momentum;            /* momentum: 0.9 */
     bool nesterov;             /* momentum */
     float initial_accumulator; /* adagrad: 0.1, must be positive */
@@ -46,35 +46,35 @@ struct optimizer {
 };
 
 /* `name`: "sgd", "momentum", "adagrad", "adam", with the constants above. ERROR_USAGE for an
- * unknown name (naming those that exist) or a learning rate that is not positive and finite. */
+ * unknown name (naming the existing ones) or a learning rate that is not positive and finite. */
 enum error optimizer_init(struct optimizer *optimizer, const char *name,
                           double learning_rate) MUST_CHECK;
 
-/* ERROR_USAGE when a constant is out of its range; the message names it and its value. */
+/* ERROR_USAGE if a constant is out of its range; the message names it and its value. */
 enum error optimizer_check(const struct optimizer *optimizer) MUST_CHECK;
 
-/* Does an update with a gradient of 0 leave a parameter and its slots as they are? */
+/* Does an update with a gradient of 0 leave a parameter and its slots unchanged? */
 bool optimizer_keeps(const struct optimizer *optimizer);
 
 /* "adagrad" */
 const char *optimizer_name(const struct optimizer *optimizer);
 
-/* How many slots a parameter has: 0, 1, 1, 2. */
+/* Number of slots per parameter: 0, 1, 1, 2. */
 size_t optimizer_slots(const struct optimizer *optimizer);
 
-/* The slot's name behind the parameter's: "Momentum", "Adagrad", "Adam" (m), "Adam_1" (v); so
+/* The slot's name, appended to the parameter's: "Momentum", "Adagrad", "Adam" (m), "Adam_1" (v); so
  * hid_w/Adagrad. */
 const char *optimizer_slot_name(const struct optimizer *optimizer, size_t slot);
 
-/* What the slot's elements start from. */
+/* The initial value of the slot's elements. */
 float optimizer_slot_initial(const struct optimizer *optimizer, size_t slot);
 
-/* The learning rate of update number `t` (from 1), and what that update multiplies with: the same,
+/* The learning rate of update number `t` (from 1), and the factor that this update uses: the same,
  * but lr_t for adam. The same bits on every machine. */
 float optimizer_learning_rate(const struct optimizer *optimizer, int64_t t);
 float optimizer_rate(const struct optimizer *optimizer, int64_t t);
 
-/* What weight decay leaves of a parameter in that update: 1 without. */
+/* The factor by which weight decay shrinks a parameter in that update: 1 without. */
 float optimizer_decay(const struct optimizer *optimizer, int64_t t);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Philox4x32-10: 128 random bits that are a pure function of a counter and a seed, by integer
- * operations alone, so that every processor and GPU has the same.
- * Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
+ * operations only, so that every processor and GPU gives the same. Salmon, Moraes, Dror, Shaw:
+ * Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
  */
 #ifndef TRAINER_COMPUTE_PHILOX_H
 #define TRAINER_COMPUTE_PHILOX_H
@@ -12,7 +12,7 @@
 #define PHILOX_ROUNDS 10
 #define PHILOX_FACTOR_0 0xD2511F53
 #define PHILOX_FACTOR_1 0xCD9E8D57
-#define PHILOX_KEY_0 0x9E3779B9 /* added to the key behind each round */
+#define PHILOX_KEY_0 0x9E3779B9 /* added to the key after each round */
 #define PHILOX_KEY_1 0xBB67AE85
 
 #if defined(__CUDACC__)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions whose bits are the same on every machine with IEEE arithmetic: series written out,
- * because those of math libraries differ in the last bit. Errors are below 1e-15, relative for the
- * logarithm, the exponential and the power. They rely on -ffp-contract=off.
+ * Functions that give the same bits on every machine with IEEE arithmetic: explicit series, because
+ * math libraries differ in the last bit. Errors are below 1e-15, relative for the logarithm, the
+ * exponential and the power. They rely on -ffp-contract=off.
  */
 #ifndef TRAINER_COMPUTE_PORTABLE_MATH_H
 #define TRAINER_COMPUTE_PORTABLE_MATH_H
@@ -12,7 +12,7 @@
 /* ln x, x > 0. */
 double portable_logarithm(double x);
 
-/* e^x; 0 or infinity where a double ends. */
+/* e^x; 0 or infinity beyond the range of a double. */
 double portable_exponential(double x);
 
 /* base^exponent, exponent >= 0, by repeated squaring. */

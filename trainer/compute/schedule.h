@@ -29,27 +29,27 @@ enum schedule_kind {
     SCHEDULE_LINEAR
 };
 
-/* All zeros: constant, without warm-up. What a kind does not use is 0. */
+/* All zeros: constant, without warm-up. Fields that a kind does not use are 0. */
 struct schedule {
     enum schedule_kind kind;
     int64_t warmup_steps; /* W, at least 0 */
-    int64_t decay_steps;  /* D, at least 1; not of constant */
-    float decay_rate;     /* G, above 0: of step and exponential */
-    float end_rate;       /* at least 0: of cosine and linear */
+    int64_t decay_steps;  /* D, at least 1; not for constant */
+    float decay_rate;     /* G, above 0: for step and exponential */
+    float end_rate;       /* at least 0: for cosine and linear */
 };
 
-/* "constant", "step", ... <-> kind; ERROR_USAGE naming those that exist. */
+/* "constant", "step", ... <-> kind; ERROR_USAGE naming the existing ones. */
 enum error schedule_by_name(const char *name, enum schedule_kind *ret_kind) MUST_CHECK;
 const char *schedule_name(enum schedule_kind kind);
 
-/* Has the kind a factor G? Has it an end? */
+/* Does the kind have a factor G? Does it have an end? */
 bool schedule_has_factor(enum schedule_kind kind);
 bool schedule_has_end(enum schedule_kind kind);
 
-/* ERROR_USAGE when a number is out of its range; the message names it and its value. */
+/* ERROR_USAGE if a number is out of its range; the message names it and its value. */
 enum error schedule_check(const struct schedule *schedule) MUST_CHECK;
 
-/* The rate of the update behind `step` others; `rate` is what the schedule begins with. */
+/* The learning rate of the update after `step` others; `rate` is the schedule's initial one. */
 double schedule_rate(const struct schedule *schedule, double rate, int64_t step);
 
 #endif

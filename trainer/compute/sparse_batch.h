@@ -2,11 +2,10 @@
 /*
  * A sparse batch: bitmaps that let the first layer's products skip the zeros of x[B,F].
  *
- * Images of digits are four fifths zeros, so the two products with the batch cost a fifth of what a
- * dense product costs. Two bitmaps say where the nonzeros are: by rows for x w, by columns for
- * x^T dy. Values are read from x itself, which must stay as it is until the next batch is indexed.
- * NaN and infinities count as nonzero; a zero times an infinite weight, NaN in a dense product, is
- * skipped.
+ * Images of digits are four fifths zeros, so the two products with the batch cost a fifth of a
+ * dense product. Two bitmaps mark the nonzeros: by rows for x w, by columns for x^T dy. Values are
+ * read from x itself, which must stay unchanged until the next batch is indexed. NaN and infinities
+ * count as nonzero; a zero times an infinite weight, NaN in a dense product, is skipped.
  *
  * Threads: one at a time. Dimensions: B rows, F columns.
  */
@@ -23,17 +22,17 @@ struct cpu_loops;
 
 #define SPARSE_BATCH_WORD 64          /* columns in one word of row_bits */
 #define SPARSE_BATCH_GROUP 32         /* rows in one word of column_bits */
-#define SPARSE_BATCH_PANEL_FLOATS 128 /* the widest strip of outputs that one pass works on */
+#define SPARSE_BATCH_PANEL_FLOATS 128 /* widest strip of outputs per pass */
 #define SPARSE_BATCH_BYTES 256        /* values of a byte */
 
 struct sparse_batch {
     const float *values;  /* [B,F], borrowed from the batch; NULL: */
     const uint8_t *bytes; /* [B,F], borrowed; byte b stands for table[b] */
     float table[SPARSE_BATCH_BYTES];
-    float scale; /* that `table` was made with */
+    float scale; /* from which `table` was computed */
     size_t rows, columns;
-    size_t count;          /* how many are not zero */
-    size_t row_words;      /* words of row_bits a row */
+    size_t count;          /* of nonzeros */
+    size_t row_words;      /* words of row_bits per row */
     uint64_t *row_bits;    /* [B, row_words] bit c of word w: column 64 w + c */
     uint32_t *column_bits; /* [groups of 32 rows, F] bit r of group g: row 32 g + r */
     bool has_columns;      /* column_bits are those of this batch */
@@ -43,23 +42,22 @@ struct sparse_batch {
     size_t rows_limit, columns_limit;
 };
 
-/* Starts empty: a zeroed struct. Makes room for batches of up to rows x columns; keeps what is
- * larger already. */
+/* Starts empty: a zeroed struct. Makes room for batches of up to rows x columns; never shrinks. */
 enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows,
                                 size_t columns) MUST_CHECK;
 void sparse_batch_release(struct sparse_batch *sparse);
 
-/* Indexes a batch (within what was reserved) by rows. `values` is borrowed until the next call. */
+/* Indexes a batch (within the reserved size) by rows. `values` is borrowed until the next call. */
 void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops,
                         const float *values, size_t rows, size_t columns);
-/* The same for bytes that stand for themselves times `scale`, rounded once. `scale` is such that no
- * product but that of 0 is 0. */
+/* The same for bytes that stand for themselves times `scale`, rounded once. `scale` must make no
+ * product but that of 0 zero. */
 void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loops *loops,
                               const uint8_t *bytes, float scale, size_t rows, size_t columns);
-/* By columns too, if that has not been done for this batch. */
+/* Also indexes by columns, unless that is done for this batch. */
 void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops);
 
-/* Are products over the index cheaper than dense ones? Depends on count and size alone. */
+/* Are products over the index cheaper than dense ones? Depends only on count and size. */
 bool sparse_batch_worth(const struct sparse_batch *sparse);
 
 #endif
