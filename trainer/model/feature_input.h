@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A feature input: rows as a store keeps them (C columns of u8 or f32) become the floats in device
- * memory that a model takes (F features): the model's columns, picked by name where both sides have
- * names, multiplied with its feature scale and, if it was trained so, normalized.
+ * A feature input: converts rows as a store keeps them (C columns of u8 or f32) to the floats in
+ * device memory that a model reads (F features): selects the model's columns, by name if both sides
+ * have names, multiplies by its feature scale and normalizes if the model was trained so.
  */
 #ifndef TRAINER_MODEL_FEATURE_INPUT_H
 #define TRAINER_MODEL_FEATURE_INPUT_H
@@ -16,9 +16,9 @@
 #include "trainer/model/feature_names.h"
 #include "trainer/model/feature_norm.h"
 
-/* What the model takes. All borrowed for the duration of the call. */
+/* What the model needs. All borrowed for the duration of the call. */
 struct feature_input_options {
-    const char *called; /* whose features they are, for messages: a checkpoint's path */
+    const char *called; /* the model, for messages: a checkpoint's path */
     size_t features;    /* F */
     const struct feature_names *names;
     const struct feature_norm *norm;
@@ -34,27 +34,26 @@ enum feature_source {
 
 struct feature_input;
 
-/* ERROR_INPUT: rows of the store differ in length, or are 32-bit integers, and no model here takes
- * such. */
+/* ERROR_INPUT: rows of the store differ in length, or are 32-bit integers, which no model here
+ * supports. */
 enum error feature_input_check_rows(const struct store_info *info) MUST_CHECK;
-/* ERROR_INPUT or ERROR_CONFLICT when the store has not the columns that the model takes, naming
- * one. */
+/* ERROR_INPUT or ERROR_CONFLICT if the store lacks a column that the model needs, naming one. */
 enum error feature_input_check(const struct feature_input_options *options,
                                const struct store_info *info) MUST_CHECK;
 
-/* For up to `rows` rows a call. The engine is borrowed. Errors as feature_input_check(). */
+/* For up to `rows` rows per call. The engine is borrowed. Errors as feature_input_check(). */
 enum error feature_input_new(const struct engine *engine,
                              const struct feature_input_options *options,
                              const struct store_info *info, enum feature_source source, size_t rows,
                              struct feature_input **ret_input) MUST_CHECK;
 void feature_input_free(struct feature_input *input);
 
-/* FEATURES_FROM_FEED: are the store's bytes what the model takes (struct model_batch), so that the
- * feed leaves them as they are and feature_input_take() is not called? */
+/* FEATURES_FROM_FEED: can the model use the store's bytes directly (struct model_batch), so that
+ * the feed leaves them unchanged and feature_input_take() is not called? */
 bool feature_input_is_bytes(const struct feature_input *input);
 
-/* `rows` rows [rows, C] from where the input was made for -> *ret_values[rows, F] in device memory,
- * valid until the next call; it may be `features` itself. Host memory must stay as it is until
+/* Converts `rows` rows [rows, C] from the given source to *ret_values[rows, F] in device memory,
+ * valid until the next call; it may be `features` itself. Host memory must stay unchanged until
  * device_queue_wait(). */
 enum error feature_input_take(struct feature_input *input, const void *features, size_t rows,
                               const float **ret_values) MUST_CHECK;

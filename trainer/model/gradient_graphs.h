@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The work of a gradient as CUDA graphs, one for each number of rows: captured once, then launched
- * as one. What differs from batch to batch must lie where it lay before.
+ * The computation of a gradient as CUDA graphs, one for each number of rows: captured once, then
+ * launched as a unit. Data that changes from batch to batch must stay at the same address.
  *
- * The first batch of so many rows is enqueued, since libraries load and allocate what they need on
- * the way; the second is captured. Where the kernel captures nothing, or nothing any more, since a
- * capture failed (the log says so, once), all are enqueued: the results are the same to the bit.
+ * The first batch with a number of rows is enqueued, since libraries load and allocate during it;
+ * the second is captured. If the kernel does not support capturing, or a capture has failed (logged
+ * once), all are enqueued: the results are bit-identical.
  *
- * Threads: one at a time, that of the kernel.
+ * Threads: the kernel's.
  */
 #ifndef TRAINER_MODEL_GRADIENT_GRAPHS_H
 #define TRAINER_MODEL_GRADIENT_GRAPHS_H
@@ -18,11 +18,11 @@
 #include "common/error.h"
 #include "trainer/compute/kernel.h"
 
-/* Whole batches, the last ones of an epoch, and what --bad-rows skip leaves; beyond, work is
+/* Full batches, the last ones of an epoch, and remainders of --bad-rows skip; any further sizes are
  * enqueued. */
 #define GRADIENT_GRAPHS_LIMIT 16
 
-/* Work with another one is other work. */
+/* A different key means different work. */
 struct gradient_key {
     size_t rows;
     const float *values;
@@ -31,7 +31,7 @@ struct gradient_key {
 
 struct gradient_graph {
     struct gradient_key key;
-    struct kernel_graph *graph; /* NULL: enqueued once */
+    struct kernel_graph *graph; /* NULL: enqueued once so far */
 };
 
 struct gradient_graphs {
@@ -44,7 +44,7 @@ struct gradient_graphs {
 void gradient_graphs_init(struct gradient_graphs *graphs, struct kernel *kernel);
 void gradient_graphs_release(struct gradient_graphs *graphs);
 
-/* Does what enqueue(context) enqueues, which is the same for equal keys. */
+/* Runs the work that enqueue(context) enqueues, which must be the same for equal keys. */
 enum error gradient_graphs_run(struct gradient_graphs *graphs, const struct gradient_key *key,
                                enum error (*enqueue)(void *context), void *context) MUST_CHECK;
 

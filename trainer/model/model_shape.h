@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shape of a model: its kind, its layers, and where each named tensor lies in the flat state;
- * and with it the options that say all of the model.
- * What a checkpoint and a parameter server must agree on; nothing here touches a device.
+ * The shape of a model: its kind, its layers, and the place of each named tensor in the flat state;
+ * and the options that define the model completely. A checkpoint and a parameter server must agree
+ * on these; nothing here touches a device.
  *
  * The state is P parameters, layer by layer, weights before bias, then the optimizer's slots, P
  * floats each in the same order. Names: hid_w hid_b sm_w sm_b with one hidden layer, hid1_w hid1_b
  * hid2_w ... with several, w b for linear; a slot is `<parameter>/<slot>`, hid_w/Adagrad.
  *
- * Dimensions: B rows a batch, F features, H hidden units, L classes, P parameters, S slots.
+ * Dimensions: B rows per batch, F features, H hidden units, L classes, P parameters, S slots.
  */
 #ifndef TRAINER_MODEL_MODEL_SHAPE_H
 #define TRAINER_MODEL_MODEL_SHAPE_H
@@ -27,7 +27,7 @@ enum model_kind { MODEL_LINEAR, MODEL_SOFTMAX, MODEL_MLP };
 #define MODEL_LAYERS_LIMIT (MODEL_HIDDEN_LIMIT + 1)
 #define MODEL_TENSORS_LIMIT (2 * MODEL_LAYERS_LIMIT * (1 + OPTIMIZER_SLOTS_LIMIT))
 #define MODEL_WIDTH_LIMIT 1048576         /* units of one layer, features, classes */
-#define MODEL_PARAMETERS_LIMIT 2147483647 /* what 32-bit indexes of the BLAS libraries reach */
+#define MODEL_PARAMETERS_LIMIT 2147483647 /* limit of 32-bit indexes in BLAS libraries */
 #define MODEL_ROWS_LIMIT 1048576          /* rows of one batch */
 #define MODEL_NAME_BYTES 64
 
@@ -44,11 +44,11 @@ struct model_options {
     enum loss loss;
     struct optimizer optimizer;
     struct gradient_clip clip;
-    float dropout;     /* mlp: the chance of a hidden unit to be dropped; below 1 */
-    uint64_t seed;     /* of the initial parameters, and of what is dropped */
-    size_t batch_rows; /* B: the most rows that one call will bring, 1 to MODEL_ROWS_LIMIT */
-    /* linear: inside, targets are (y - target_mean) / target_deviation; losses and predictions are
-     * of y all the same. A deviation of 0: as they are. */
+    float dropout;     /* mlp: probability of dropping a hidden unit; below 1 */
+    uint64_t seed;     /* of the initial parameters, and of dropout */
+    size_t batch_rows; /* B: most rows per call, 1 to MODEL_ROWS_LIMIT */
+    /* linear: internally, targets are (y - target_mean) / target_deviation; losses and predictions
+     * are still for y. A deviation of 0: unchanged. */
     float target_mean, target_deviation;
 };
 
@@ -77,24 +77,25 @@ struct model_layout {
     size_t state;      /* P * (1 + S) */
 };
 
-/* "linear", "softmax", "mlp" <-> kind; ERROR_USAGE naming those that exist. */
+/* "linear", "softmax", "mlp" <-> kind; ERROR_USAGE naming the existing ones. */
 enum error model_kind_by_name(const char *name, enum model_kind *ret_kind) MUST_CHECK;
 const char *model_kind_name(enum model_kind kind);
 
-/* "100" or "100,50" into shape->hidden and hidden_count; ERROR_USAGE naming what is wrong. */
+/* Parses "100" or "100,50" into shape->hidden and hidden_count; ERROR_USAGE naming what is
+ * wrong. */
 enum error model_parse_hidden(const char *text, struct model_shape *shape) MUST_CHECK;
 
-/* The loss that `text` ("mean", "sum", or NULL for the model's own default) names for this model:
- * mlp and softmax: sum is LOSS_CLIPPED_SUM, mean LOSS_MEAN; linear: LOSS_SQUARED_*. Defaults: mlp
- * sum, softmax and linear mean. */
+/* The loss that `text` ("mean", "sum", or NULL for the default) means for this kind: mlp and
+ * softmax: sum is LOSS_CLIPPED_SUM, mean LOSS_MEAN; linear: LOSS_SQUARED_*. Defaults: mlp sum,
+ * softmax and linear mean. */
 enum error model_choose_loss(enum model_kind kind, const char *text,
                              enum loss *ret_loss) MUST_CHECK;
 
-/* ERROR_USAGE when the shape contradicts itself or passes a limit, naming the part. */
+/* ERROR_USAGE if the shape contradicts itself or exceeds a limit, naming the part. */
 enum error model_shape_check(const struct model_shape *shape) MUST_CHECK;
 
-/* ERROR_USAGE when a number by which it learns is out of its range, or nothing for this kind of
- * model, naming it. */
+/* ERROR_USAGE if a hyperparameter is out of its range, or does not apply to this kind of model,
+ * naming it. */
 enum error model_options_check(const struct model_options *options) MUST_CHECK;
 
 /* The layout of the state for this shape and optimizer; checks the shape. */

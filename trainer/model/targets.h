@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Targets: a store's labels as a model takes them. A classifier gets class numbers, looked up in
- * the model's list of classes: numbers by value, however they are written ("1.0" and 1 are one),
- * texts by their bytes. A regression gets the labels as numbers. Immutable; any thread.
+ * Targets: a store's labels in the form that a model needs. For a classifier class numbers, looked
+ * up in the model's list of classes: numbers by value, however they are written ("1.0" and 1 are
+ * equal), texts by their bytes. For a regression the labels as numbers. Immutable; any thread.
  */
 #ifndef TRAINER_MODEL_TARGETS_H
 #define TRAINER_MODEL_TARGETS_H
@@ -16,23 +16,23 @@
 
 struct targets;
 
-/* `classes` NULL: a regression. Both are borrowed until targets_free(). ERROR_INPUT when the store
- * has no labels, or not such as the model needs, or numbers while two classes are the same number
- * ("7" and "007"). */
+/* `classes` NULL: a regression. Both are borrowed until targets_free(). ERROR_INPUT if the store
+ * has no labels, or not of the kind that the model needs, or has numbers while two classes are the
+ * same number ("7" and "007"). */
 enum error targets_new(const struct classes *classes, const struct store *store,
                        struct targets **ret_targets) MUST_CHECK;
 void targets_free(struct targets *targets);
 
-/* From now on label 0 stands for the first class where it is no label itself: rows that a feed
- * replaced by zeros carry it. */
+/* From now on label 0 means the first class unless it is a label itself: rows that a feed replaced
+ * by zeros have it. */
 void targets_allow_zero(struct targets *targets);
 
-/* The class of a label as the store gives it; -1: none. Not of a regression. O(log L). */
+/* The class of a label in the store's form; -1: none. Not for a regression. O(log L). */
 int32_t targets_find(const struct targets *targets, double label);
 
-/* The labels of `rows` rows, as reader_fetch() gives them, into ret_classes[rows] or, for a
+/* Converts the labels of `rows` rows, in the form of reader_fetch(), to ret_classes[rows] or, for a
  * regression, ret_numbers[rows]; the other may be NULL. ERROR_INPUT naming store, id and label of
- * the first that is no class, or no finite float. */
+ * the first that is not a class, or not a finite float. */
 enum error targets_convert(const struct targets *targets, const int64_t *ids, const double *labels,
                            size_t rows, int32_t *ret_classes, float *ret_numbers) MUST_CHECK;
 
