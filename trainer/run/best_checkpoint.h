@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an evaluator makes of the checkpoints of a cluster: the one with the lowest loss is copied
- * to the logdir's best model, under which rotation does not touch it, and those that came since and
- * were no better are counted.
+ * An evaluator's selection among the checkpoints of a cluster: copies the one with the lowest loss
+ * to the logdir's best model, which rotation does not remove, and counts later ones that were no
+ * better.
  *
  * Threads: one.
  */
@@ -16,16 +16,16 @@
 
 struct best_checkpoint {
     const char *logdir; /* borrowed */
-    double loss;        /* INFINITY: there is none yet */
+    double loss;        /* INFINITY: none yet */
     int64_t step;
     int64_t worse; /* checkpoints since */
 };
 
-/* `loss`: of the best model that the logdir has; INFINITY: there is none. */
+/* `loss`: of the logdir's best model; INFINITY: there is none. */
 void best_checkpoint_init(struct best_checkpoint *best, const char *logdir, double loss,
                           int64_t step);
-/* This checkpoint has this loss. A copy that fails is tried again with the next that is better than
- * what was copied; the log says so. */
+/* Considers this checkpoint with this loss. A failed copy is logged, and retried with the next
+ * checkpoint that is better than the one copied. */
 void best_checkpoint_consider(struct best_checkpoint *best, const struct checkpoint *checkpoint,
                               double loss);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluation: how good a trained model is on all rows of a store. */
+/* Evaluation: scores a trained model on all rows of a store. */
 #ifndef TRAINER_RUN_EVALUATION_H
 #define TRAINER_RUN_EVALUATION_H
 
@@ -10,14 +10,14 @@
 
 struct evaluation {
     int64_t rows;
-    double loss;     /* a row: cross entropy in nats, or squared error */
-    double baseline; /* the same of always giving the labels' shares, or the targets' mean */
-    double accuracy; /* of a classifier */
+    double loss;     /* per row: cross entropy in nats, or squared error */
+    double baseline; /* the same for a constant answer: the labels' shares, or the targets' mean */
+    double accuracy; /* for a classifier */
     struct confusion confusion; /* likewise */
 };
 
-/* Every label must be one that the model knows. No row is ERROR_INPUT. evaluation_release() in any
- * case. */
+/* Every label must be known to the model. ERROR_INPUT if there are no rows. The caller calls
+ * evaluation_release() in any case. */
 enum error evaluation_run(struct trained_model *trained, const struct trained_model_source *source,
                           struct evaluation *ret_evaluation) MUST_CHECK;
 void evaluation_release(struct evaluation *evaluation);

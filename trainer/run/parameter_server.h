@@ -16,7 +16,7 @@ enum error parameter_server_run(const struct training_options *options) MUST_CHE
 struct parameter_server;
 enum error parameter_server_start(const struct training_options *options,
                                   struct parameter_server **ret_server) MUST_CHECK;
-/* Waits for the training's end (`failed`: this process has failed, so that the server ends at once,
+/* Waits for the training's end (`failed`: this process has failed, and the server ends at once,
  * with a last cut). Returns the server's error. NULL is legal. */
 enum error parameter_server_join(struct parameter_server *server, bool failed) MUST_CHECK;
 

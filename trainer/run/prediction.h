@@ -7,8 +7,8 @@
  *                                               ... the columns are p_<class>
  *   regression   id,label,predicted
  *
- * Labels are written as the store has them, and empty where it has none; they need not be known to
- * the model. Numbers are written with as many digits as give the same 32-bit float back.
+ * Labels are written as in the store, and empty if it has none; they need not be known to the
+ * model. Numbers have enough digits to read back as the same 32-bit float.
  */
 #ifndef TRAINER_RUN_PREDICTION_H
 #define TRAINER_RUN_PREDICTION_H
@@ -16,7 +16,7 @@
 #include "common/output.h"
 #include "trainer/run/trained_model.h"
 
-/* Flushed at the end; ERROR_IO when `out` does not take it. */
+/* Flushes at the end; ERROR_IO if `out` cannot be written. */
 enum error prediction_run(struct trained_model *trained, const struct trained_model_source *source,
                           struct output *out) MUST_CHECK;
 

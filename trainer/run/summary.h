@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The summaries of a training, as events beside its checkpoints (trainer/events): what it came to
- * since the last summary, by time rather than by step.
+ * The summaries of a training, as events beside its checkpoints (trainer/events): each covers the
+ * time since the last summary, and is due by time rather than by step.
  *
  *   loss, accuracy            of training batches before their step; loss is the mean a row
  *   test_loss, test_accuracy  of the latest test, likewise
@@ -11,10 +11,11 @@
  *   learning_rate             of the summary's step
  *   staleness                 in a cluster: steps of others between values and their gradient
  *
- * and histograms of the parameters. A step is never in two summaries, not after a restart either:
- * TensorBoard forgets what a killed run wrote beyond the checkpoint from which the next goes on.
+ * and histograms of the parameters. A step is never in two summaries, even after a restart:
+ * TensorBoard discards what a killed run wrote beyond the checkpoint from which the next one
+ * resumes.
  *
- * A NULL summary is legal everywhere, and does nothing. The training's thread.
+ * A NULL summary is legal everywhere, and does nothing. Threads: the training's.
  */
 #ifndef TRAINER_RUN_SUMMARY_H
 #define TRAINER_RUN_SUMMARY_H
@@ -26,9 +27,9 @@
 #include "trainer/model/model.h"
 
 struct summary_options {
-    const char *folder;                /* made when there is none */
-    double seconds;                    /* between two summaries; after a step, when they are over */
-    int64_t step;                      /* that training begins with */
+    const char *folder;                /* created if missing */
+    double seconds;                    /* between two summaries; written after the next step */
+    int64_t step;                      /* at which training starts */
     bool has_accuracy;                 /* a classifier */
     bool has_staleness;                /* a worker of several, asynchronous */
     const struct optimizer *optimizer; /* borrowed: its learning rate */
@@ -36,27 +37,27 @@ struct summary_options {
 
 /* One batch was trained. */
 struct summary_step {
-    int64_t before, step; /* the global steps of the values and of those after the update */
+    int64_t before, step; /* the global steps of the values and after the update */
     int64_t rows;
-    int64_t judged_rows;      /* of the batch that the following is of; 0: of none */
-    double loss;              /* a row */
-    int64_t correct, wait_ns; /* all waits for data until now */
+    int64_t judged_rows;      /* of the batch that the following describes; 0: none */
+    double loss;              /* per row */
+    int64_t correct, wait_ns; /* all waits for data so far */
 };
 
 struct summary;
 
-/* ERROR_MEMORY; a folder that cannot be written only brings a warning. */
+/* ERROR_MEMORY; a folder that cannot be written only causes a warning. */
 enum error summary_open(const struct summary_options *options,
                         struct summary **ret_summary) MUST_CHECK;
-/* Writes what there is since the last summary. */
+/* Writes a summary of the time since the last one. */
 void summary_close(struct summary *summary);
 
 void summary_step(struct summary *summary, const struct summary_step *step);
-/* `loss` a row. */
+/* `loss` is per row. */
 void summary_test(struct summary *summary, int64_t step, double loss, double accuracy);
 void summary_checkpoint(struct summary *summary, int64_t step, const char *path);
-/* Histograms of the values that the model has now: waits for the device and copies them. `kernel`
- * is the model's. */
+/* Histograms of the model's current values: waits for the device and copies them. `kernel` is the
+ * model's. */
 void summary_parameters(struct summary *summary, struct kernel *kernel, struct model *model);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A test set: all rows of a store in device memory, as the store keeps them, with their targets; so
- * that a model can be scored on it every hundred steps.
+ * A test set: all rows of a store in device memory, in the store's form, with their targets; for
+ * scoring a model every hundred steps.
  *
  * Memory: R * (F * element + 4) bytes on the device and 4 R bytes on the host.
  */
@@ -17,8 +17,8 @@
 
 struct test_set;
 
-/* Reads the whole store. It must have the columns that the model takes, and only labels that
- * `targets` (made for it) knows. Everything is borrowed until test_set_free() but store and
+/* Reads the whole store. It must have the columns that the model needs, and only labels known to
+ * `targets` (made for it). Everything is borrowed until test_set_free() except store and
  * targets. */
 enum error test_set_new(const struct engine *engine, struct store *store,
                         const struct targets *targets, const struct feature_input_options *features,

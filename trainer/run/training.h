@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A training: one process pulls batches, steps a model and saves it, until the last step, the end
- * of the stream, tests that get no better, or a signal.
+ * of the stream, tests that no longer improve, or a signal.
  *
- * Where the logdir holds a checkpoint, training goes on from there with exactly the batch that
- * would have come next, so that any number of interruptions leads to the same bits. A checkpoint is
- * saved before the first step (when its batch has passed every check), every save_ms, and
- * whenever training ends, for whatever reason but a diverged model. A sampler that came back with
- * another order ends it: the steps until then are of the old order, and are saved.
+ * If the logdir holds a checkpoint, training resumes there with exactly the batch that would have
+ * come next, so that any number of interruptions leads to the same bits. A checkpoint is saved
+ * before the first step (once its batch has passed every check), every save_ms, and whenever
+ * training ends, unless the model diverged. A sampler that returns with another order ends it:
+ * earlier steps are of the old order, and are saved.
  *
- * In a cluster a worker does the same but for saving, which parameter server 0 does, and a ps holds
+ * In a cluster a worker does the same except saving, which parameter server 0 does, and a ps holds
  * parameters until the training is over (trainer/server); an evaluator scores checkpoints. The
- * chief of a cluster without a ps runs one server on a thread of its own.
+ * chief of a cluster without a ps runs one server on a separate thread.
  *
- * One thread; the feed and the report have theirs.
+ * One thread; the feed and the report have their own.
  */
 #ifndef TRAINER_RUN_TRAINING_H
 #define TRAINER_RUN_TRAINING_H
@@ -34,38 +34,38 @@ struct training_options {
     const char *store_uri;
     const char *test_store_uri; /* NULL: no tests while training */
     const char *logdir;
-    const char *init_from; /* safetensors with the first parameters; NULL: at random */
+    const char *init_from; /* safetensors with initial parameters; NULL: random */
     struct engine_options engine;
     struct model_options
         model; /* kind, hidden layers, loss, optimizer; the rest comes from store and sampler */
-    bool seed_given;     /* else model.seed is drawn, or the checkpoint's */
-    bool normalize;      /* or as the checkpoint was trained */
+    bool seed_given;     /* else model.seed is random, or the checkpoint's */
+    bool normalize;      /* or if the checkpoint was trained so */
     float feature_scale; /* 0: the checkpoint's; else 1/255 for u8 stores, 1 for f32 */
     int64_t train_steps; /* the global step to end at */
     int64_t batch_rows;
     int64_t test_every;     /* steps; 0: only at the end */
-    int64_t early_stopping; /* tests in a row with no lower loss that end it; 0: none do */
+    int64_t early_stopping; /* end after this many tests in a row without a lower loss; 0: never */
     int64_t save_ms;        /* 0: not by time */
     double summary_seconds; /* between two summaries; 0: no event files */
     int64_t print_every;
-    int64_t patience_ms; /* for a sampler that does not answer */
+    int64_t patience_ms; /* give up on a sampler that does not answer for this long */
     int64_t cache_bytes;
-    bool keeps_resident; /* rows stay on a GPU, where all of them fit */
+    bool keeps_resident; /* keep rows on a GPU, if all of them fit */
     const char *cache;   /* a folder; NULL: none */
     int64_t cache_limit;
     enum bad_rows bad_rows;
-    const struct cluster *cluster; /* what this process is; alone: it does all */
-    int64_t staleness;             /* asynchronous: steps that values may be old; < 0: any */
-    size_t aggregate;              /* synchronous training: batches a step; 0: asynchronous */
+    const struct cluster *cluster; /* this process's role; alone: it does everything */
+    int64_t staleness;             /* asynchronous: how many steps old values may be; < 0: any */
+    size_t aggregate;              /* synchronous training: batches per step; 0: asynchronous */
     bool is_grouped;               /* synchronous: workers' GPUs exchange gradients by NCCL */
     bool tcp_only;                 /* no shared memory with servers of this machine */
-    bool round_robin;              /* parameters on servers: a tensor each in turn, not by bytes */
-    struct guard_options guard;    /* who may ask over HTTP; without a grammar */
-    const char *status_host;       /* where a worker says how it is; NULL: nowhere */
+    bool round_robin;              /* parameters on servers: whole tensors in turn, not by bytes */
+    struct guard_options guard;    /* access control for HTTP; without a grammar */
+    const char *status_host;       /* where a worker serves its status; NULL: nowhere */
     uint16_t status_port;
 };
 
-/* Does what this process is for, to the training's end. ERROR_CANCELLED after a signal, when the
+/* Runs this process's role until the training ends. ERROR_CANCELLED after a signal, once the
  * checkpoint is saved. */
 enum error training_run(const struct training_options *options) MUST_CHECK;
 
