@@ -5,7 +5,7 @@
 
 #include "common/options.h"
 
-/* For those who look for a batch's size among the options: a number follows. */
+/* Advice for users who look for an option for the batch size: a number follows. */
 #define BATCH_SIZE_ADVICE "how many units a batch holds, each request says itself: GET /batch?size="
 
 extern const struct command command_serve;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The options of `tombola-sampler serve`: read, checked against each other, and handed to those who
- * use them.
+ * The options of `tombola-sampler serve`: parsed, checked against each other, and distributed to
+ * the modules that use them.
  */
 #ifndef SAMPLER_SERVE_OPTIONS_H
 #define SAMPLER_SERVE_OPTIONS_H
@@ -22,7 +22,7 @@ struct serve_options {
     char host[256];
     uint16_t port;
 
-    /* As they were given. */
+    /* As given. */
     const char *listen;
     const char *tail;
     const char *durability;
@@ -36,11 +36,11 @@ struct serve_options {
     double rate;                /* -1: not given */
     double drain_s;
     const char *shares, *deviations, *column;
-    char *fields; /* owned: the design's own as JSON; service.fields borrows it */
+    char *fields; /* owned: the design's own fields as JSON; service.fields borrows it */
 };
 
-/* ERROR_END after --help; ERROR_USAGE says which option is wrong and what is right. Release it in
- * any case. */
+/* ERROR_END after --help; ERROR_USAGE says which option is wrong and what is right. The caller
+ * releases it in any case. */
 enum error serve_options_parse(const struct program *program, const struct command *command,
                                int argc, char **argv, struct serve_options *ret_options) MUST_CHECK;
 void serve_options_release(struct serve_options *options);

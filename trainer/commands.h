@@ -17,7 +17,7 @@ extern const struct command command_export;
 extern const struct command command_tf_config;
 extern const struct command command_healthcheck;
 
-/* The choice of what to do with bad rows, for each command's table: of a text. */
+/* The option for bad rows, for each command's table; sets a text. */
 #define COMMANDS_BAD_ROWS_OPTION(name_text)                                              \
     {                                                                                    \
         .name = "bad_rows", .type = OPTION_CHOICE, .target = (name_text),                \
@@ -29,10 +29,10 @@ extern const struct command command_healthcheck;
 enum bad_rows commands_bad_rows(const char *name);
 
 /*
- * What `evaluate` and `predict` share: their options (--store, described by `store_help`; --sampler
- * and --stream; --logdir, --checkpoint, --bad-rows, the engine's), and the model that these name,
- * opened for `use` and closed after it. `more`: one more option, or NULL. Returns what failed, or
- * what `use` returned.
+ * The common part of `evaluate` and `predict`: parses their options (--store, described by
+ * `store_help`; --sampler and --stream; --logdir, --checkpoint, --bad-rows, the engine's), opens
+ * the model that they name, calls `use` and closes it. `more`: one more option, or NULL. Returns
+ * its own error, or what `use` returned.
  */
 typedef enum error commands_use(struct trained_model *trained,
                                 const struct trained_model_source *source, void *context);
@@ -42,7 +42,7 @@ enum error commands_with_trained(const struct program *program, const struct com
 
 extern const struct option_hint commands_trained_hints[];
 
-/* The options that choose a checkpoint, for each command's table: of a struct
+/* The options that choose a checkpoint, for each command's table; they set a struct
  * trained_model_options. */
 #define COMMANDS_CHECKPOINT_OPTIONS(options)                                         \
     {.name = "logdir",                                                               \
@@ -60,14 +60,14 @@ extern const struct option_hint commands_trained_hints[];
         .help = "the logdir's model with the lowest test loss instead of its newest" \
     }
 
-/* For --help of commands that ask a sampler. */
+/* For --help of commands that connect to a sampler. */
 #define COMMANDS_ENVIRONMENT                                                                      \
     "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token, and is the password\n"  \
     "of a cluster's training; TOMBOLA_CA is a PEM file of the certificate authorities to trust\n" \
     "for an https:// sampler.\n"
 
-/* The options that choose an engine, for each command's table: of a struct engine_options and an
- * int64_t for the threads. */
+/* The options that choose an engine, for each command's table; they set a struct engine_options and
+ * an int64_t for the threads. */
 #define COMMANDS_THREADS_LIMIT 1024
 #define COMMANDS_ENGINE_OPTIONS(engine, thread_count)                                         \
     {.name = "device",                                                                        \

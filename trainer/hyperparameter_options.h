@@ -10,7 +10,7 @@
 #include "common/option.h"
 #include "trainer/model/model_shape.h"
 
-/* What the options fill. */
+/* The options' values. */
 struct hyperparameter_options {
     const char *optimizer, *schedule;
     double learning_rate, decay_rate, end_rate;
@@ -27,12 +27,12 @@ struct hyperparameter_options {
 /* The defaults, which --help shows. */
 void hyperparameter_options_init(struct hyperparameter_options *options);
 
-/* The rows for them of a command's table, but for --optimizer and --learning-rate. */
+/* The options' rows for a command's table, except --optimizer and --learning-rate. */
 void hyperparameter_options_list(struct hyperparameter_options *options,
                                  struct option ret_table[HYPERPARAMETER_OPTIONS]);
 
-/* Fills in optimizer, clip and dropout of `model`, whose kind is known; `train_steps` is where
- * schedules end that are not told. ERROR_USAGE when a number is out of its range, or of another
+/* Sets optimizer, clip and dropout of `model`, whose kind is known; schedules without an explicit
+ * end run for `train_steps`. ERROR_USAGE: a number is out of its range, or belongs to another
  * optimizer, schedule or model. */
 enum error hyperparameter_options_choose(const struct hyperparameter_options *options,
                                          int64_t train_steps,
