@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scalar code: the definition of every permutation, and the oracle of permutation_runs.c.
- * Batches go through permutation_runs(); this serves single positions: the way back from a unit,
- * rare draws.
+ * The scalar code: the definition of every permutation, and the reference for permutation_runs.c.
+ * Batches use permutation_runs(); this serves single positions: the inverse from a unit, rare
+ * draws.
  *
- * Feistel: a round changes one half by a hash of the other, so that the same round undoes it
- * whatever the hash; backwards is the rounds in reverse. value = high << low_bits | low, and both
- * halves keep within their bits: a hash is cut to its top bits before it is xored in. Cycle
+ * Feistel: a round changes one half by a hash of the other, so that the same round undoes it for
+ * any hash; the inverse applies the rounds in reverse. value = high << low_bits | low, and both
+ * halves stay within their bits: a hash is reduced to its top bits before it is xored in. Cycle
  * walking: the network permutes [0, 2^b); following its cycle from a value below n until the next
- * value below n permutes [0, n), forwards and backwards. 2^b < 2 n, so that half of the values at
- * least are done at once.
+ * value below n permutes [0, n), forwards and backwards. 2^b < 2 n, so that at least half of the
+ * values need one pass.
  */
 #include <assert.h>
 
@@ -68,8 +68,8 @@ static uint64_t feistel_backward(const struct permutation *permutation, uint64_t
     return (uint64_t)high << low_bits | low;
 }
 
-/* One round of n < 4096: value and c - value (mod n) are each other's partner and hash the larger
- * of the two, so that both swap or both stay: the round is its own inverse. */
+/* One round of n < 4096: value and c - value (mod n) are partners and hash the larger of the two,
+ * so that both swap or both stay: the round is its own inverse. */
 static uint32_t swap_or_not(const struct permutation *permutation, uint32_t round, uint32_t value)
 {
     uint32_t units = (uint32_t)permutation->units;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel for up to KERNEL_FEW_RUNS large permutations at once, for processors with AVX-512. A
- * position's way through it:
+ * The kernel for up to KERNEL_FEW_RUNS large permutations at once, for processors with AVX-512. Its
+ * functions, in a position's order:
  *
  *   cut()        16 neighbours at a time into halves of 32 bits
  *   add_group()  first pass of a long run: 4 or 2 vectors at once, all of one run, keys broadcast
@@ -10,14 +10,14 @@
  *   walk_on()    one more pass for all that is pending, each lane with the keys of its own run
  *   walk_home()  the last 16 or fewer: the vector stays in registers until all have landed
  *
- * Why it is fast. A round is two multiplications that wait for each other, and 8 rounds follow each
- * other: WIDE = 4 independent vectors keep the multiplier busy meanwhile. A lane needs 2 passes at
- * most on average, and packing keeps the vectors of the later ones full. A key by run is one
- * vpermd: row facts[which] is 16 runs' values in one register, and the instruction looks at the
- * last 4 bits of a lane's tag only, which is why the run stands there and why 16 runs are the most.
- * Results are scattered by scalar stores, since the scatter instruction is slower.
+ * Why it is fast. A round is two dependent multiplications, and 8 rounds depend on each other: WIDE
+ * = 4 independent vectors keep the multiplier busy meanwhile. A lane needs at most 2 passes on
+ * average, and packing keeps the vectors of later passes full. Looking up a run's key is one
+ * vpermd: row facts[which] holds 16 runs' values in one register, and the instruction uses only the
+ * last 4 bits of a lane's tag, which therefore hold the run and limit runs to 16. Results are
+ * scattered by scalar stores, since the scatter instruction is slower.
  *
- * What always holds:
+ * Invariants:
  *   - (high, low) compared one after the other is the order of values, so that landing on n or
  *     above is seen before halves are joined to 64 bits.
  *   - tag = index of the result << 4 | run: runs together hold less than 2^28 positions.
@@ -39,24 +39,25 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* Vectors at once, for a round waits for the one before it. */
+/* Vectors processed together, because a round waits for the one before it. */
 #define WIDE 4
 #define WIDE_LANES ((size_t)WIDE * KERNEL_LANES)
 #define PENDING (8 * WIDE_LANES)
 
 typedef uint32_t lanes __attribute__((vector_size(4 * KERNEL_LANES)));
 
-/* What a pass needs to know of a run. */
+/* The data of a run that a pass needs. */
 enum fact {
     FACT_LOW_BITS = PERMUTATION_ROUNDS, /* before it: the rounds' keys */
     FACT_HIGH_BITS,
-    FACT_UNITS_LOW, /* n, cut as values are */
+    FACT_UNITS_LOW, /* n, split like values */
     FACT_UNITS_HIGH,
     FACTS
 };
 
-/* Lanes that have a pass before them. Vectors are read and written whole. A lane's tag says where
- * its result goes, and in its last 4 bits, which are those that a permutation looks at, its run. */
+/* Lanes that still need a pass. Vectors are read and written whole. A lane's tag contains the index
+ * of its result and, in the last 4 bits, which are those that a vector permutation uses, its
+ * run. */
 struct few {
     _Alignas(64) uint32_t facts[FACTS][KERNEL_FEW_RUNS];
     uint32_t low[PENDING + WIDE_LANES];
@@ -70,7 +71,7 @@ struct group {
     __m512i low[WIDE], high[WIDE], tag[WIDE];
 };
 
-/* Of the lanes of a vector, or of the one run that all of them belong to (`tag` NULL). */
+/* For the lanes of a vector, or for the one run to which all of them belong (`tag` NULL). */
 INLINE VECTORS __m512i fact(const struct few *few, unsigned which, const __m512i *tag, uint32_t run)
 {
     return tag ? _mm512_permutexvar_epi32(*tag, _mm512_load_si512(few->facts[which]))
@@ -78,8 +79,7 @@ INLINE VECTORS __m512i fact(const struct few *few, unsigned which, const __m512i
 }
 
 /* The rounds over `vectors` of the group, a constant: the loops are unrolled, and all of low, high
- * and scratch are registers. Half-rounds of all vectors stand side by side, so that they
- * overlap. */
+ * and scratch are registers. Half-rounds of all vectors are adjacent, so that they overlap. */
 INLINE VECTORS void pass(const struct few *few, struct group *group, int vectors, bool same_run,
                          uint32_t run)
 {
@@ -170,14 +170,15 @@ INLINE VECTORS void load(const struct few *few, struct group *group, size_t firs
     }
 }
 
-/* Not for vectors: their scatter is slower. */
+/* Not inlined into vector code: scatter instructions are slower. */
 static __attribute__((noinline)) void deliver(uint64_t *ret_units, const uint32_t *tags,
                                               const uint64_t *values, size_t count)
 {
     UNROLL for (size_t i = 0; i < count; i++) ret_units[tags[i] >> 4] = values[i];
 }
 
-/* One more pass for all that walk on. Those that still do are written over the ones before them. */
+/* One more pass for all lanes that are not done. Those that still are not overwrite the ones before
+ * them. */
 static VECTORS void walk_on(struct few *few)
 {
     size_t count = few->count;
@@ -191,7 +192,7 @@ static VECTORS void walk_on(struct few *few)
             join_all(few, &group, v, false, 0, values + v * KERNEL_LANES);
         size_t here = count - i < WIDE_LANES ? count - i : WIDE_LANES;
         deliver(few->ret_units, few->tag + i, values,
-                here); /* written over later if it is not done */
+                here); /* overwritten later if it is not done */
         UNROLL for (int v = 0; v < WIDE; v++)
         {
             size_t before = (size_t)v * KERNEL_LANES;
@@ -202,7 +203,7 @@ static VECTORS void walk_on(struct few *few)
     }
 }
 
-/* The last ones, at most a vector: they stay in it until all are done. */
+/* The last ones, at most a vector: they stay in registers until all are done. */
 static VECTORS void walk_home(struct few *few)
 {
     uint64_t values[KERNEL_LANES];
@@ -224,7 +225,7 @@ static VECTORS void walk_home(struct few *few)
 
 /* ---- runs --------------------------------------------------------------- */
 
-/* Positions first ... first + 15, cut into halves. */
+/* Positions first ... first + 15, split into halves. */
 INLINE VECTORS void cut(const struct permutation *permutation, uint64_t first, __m512i *ret_low,
                         __m512i *ret_high)
 {
@@ -249,7 +250,7 @@ INLINE VECTORS __m512i tags_from(uint32_t run, size_t target)
     return _mm512_add_epi32(index, _mm512_set1_epi32((int)((uint32_t)target << 4 | run)));
 }
 
-/* Too short for vectors of its own: all its lanes come to the others. */
+/* Too short for separate vectors: all its lanes join the others. */
 static VECTORS void add_short(struct few *few, const struct permutation *permutation, uint32_t run,
                               const struct permutation_run *positions, size_t done, size_t target)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rounds over blocks of lanes, a position a lane. GNU C vectors, no intrinsics: each body is
- * written once and inlined into three functions, which compile it for AVX-512, for AVX2 and for any
- * processor.
+ * The rounds over blocks of lanes, one position per lane. GNU C vectors, no intrinsics: each body
+ * is written once and inlined into three functions, which compile it for AVX-512, for AVX2 and for
+ * any processor.
  *
- * Every lane carries all that its permutation needs - the 8 round keys, the widths of both halves,
- * n - so that neighbours in a vector may belong to different strata and vectors are full however
- * short the runs are. Reading these words of each lane from the first-level cache costs less than
- * idle lanes.
+ * Every lane has all the data of its permutation - the 8 round keys, the widths of both halves, n -
+ * so that adjacent lanes may belong to different strata and vectors are full however short the runs
+ * are. Reading these words of each lane from the L1 cache costs less than idle lanes.
  *
- * What always holds:
+ * Invariants:
  *   - low < 2^low_bits and high < 2^high_bits before and after each round, low_bits 6 to 31,
  *     high_bits 6 to 31 (n from 4096 to 2^62), so that a round's shift by 32 - bits is 1 to 26
  *     places.
@@ -38,9 +37,9 @@ union joined {
 
 /* ---- large permutations ------------------------------------------------- */
 
-/* Positions first ... first + count - 1 to lanes [block->count, + count): a constant a field, and
- * the position cut into its halves. Positions have 64 bits, halves 32, so that a vector of 16 lanes
- * is made from two of 8. Loose vectors: a run begins at any lane. */
+/* Positions first ... first + count - 1 to lanes [block->count, + count): one constant per field,
+ * and the position split into its halves. Positions have 64 bits, halves 32, so that a vector of 16
+ * lanes is made from two of 8. Loose vectors: a run begins at any lane. */
 INLINE void add_kernel(struct feistel_block *block, const struct permutation *permutation,
                        uint64_t first, size_t count, uint32_t target)
 {
@@ -70,7 +69,7 @@ INLINE void add_kernel(struct feistel_block *block, const struct permutation *pe
     block->count += count;
 }
 
-/* 8 rounds a lane, each two dependent multiplications; several iterations are in flight at once,
+/* 8 rounds per lane, each two dependent multiplications; several iterations are in flight at once,
  * since no vector needs another's result. */
 INLINE void feistel_kernel(struct feistel_block *block)
 {
@@ -91,8 +90,8 @@ INLINE void feistel_kernel(struct feistel_block *block)
 
 /* ---- small permutations ------------------------------------------------- */
 
-/* swap_or_not() of permutation.c without a branch. Comparisons are -1 or 0 a lane: `units & (...)`
- * adds n back where the difference went below 0, `larger` and `swap` choose between two values. 32
+/* swap_or_not() of permutation.c without branches. Comparisons are -1 or 0 per lane: `units &
+ * (...)` adds n back if the difference is below 0, `larger` and `swap` select one of two values. 32
  * rounds of two hashes; values stay in registers. */
 INLINE void small_kernel(struct small_block *block)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Collects the positions of all runs, short and long, in blocks of lanes for the vector kernels.
- * Lanes of a large permutation that land on n or above stay in the block for another pass, beside
- * new ones, so that vectors are always full.
+ * Lanes of a large permutation that land on n or above stay in the block for another pass, together
+ * with new ones, so that vectors are always full.
  *
- * What always holds: lanes [0, count) of a block are positions that still need a pass, each with
- * the index of its result; a result is written at every pass, and the last one counts. count <
- * KERNEL_BLOCK between calls. A pass takes half of its lanes out at least on average (2^b < 2 n),
- * so that the loop at the end ends; each lane's walk is finite because the network is a bijection.
+ * Invariants: lanes [0, count) of a block are positions that still need a pass, each with the index
+ * of its result; every pass writes a result, and the last one counts. count < KERNEL_BLOCK between
+ * calls. On average a pass completes at least half of its lanes (2^b < 2 n), so that the final loop
+ * ends; each lane's walk is finite because the network is a bijection.
  */
 #include "sampler/shuffle/permutation.h"
 #include "sampler/shuffle/permutation_kernels.h"
@@ -45,10 +45,9 @@ static void pass_large(struct runner *runner)
     uint16_t again[KERNEL_BLOCK];
     size_t left = 0;
     runner->kernel->feistel(block);
-    for (size_t i = 0; i < block->count;
-         i++) { /* no branch: a lane that is done is overwritten in `again` */
+    for (size_t i = 0; i < block->count; i++) { /* no branch: `again` overwrites a completed lane */
         uint64_t value = (uint64_t)block->high[i] << block->low_bits[i] | block->low[i];
-        runner->ret_units[block->target[i]] = value; /* written over later if it is not done */
+        runner->ret_units[block->target[i]] = value; /* overwritten later if it is not complete */
         again[left] = (uint16_t)i;
         left += value >= block->units[i];
     }
@@ -104,7 +103,7 @@ static void add_small(struct runner *runner, const struct permutation_run *run, 
     }
 }
 
-/* Few large runs are worth vectors of their own, with their keys in registers. */
+/* A few large runs are worth separate vectors, with their keys in registers. */
 static bool are_few(const struct permutation_run *runs, size_t count)
 {
     if (count > KERNEL_FEW_RUNS)
@@ -116,7 +115,7 @@ static bool are_few(const struct permutation_run *runs, size_t count)
     return true;
 }
 
-/* Kernels leave positions 0 and 1 where they are. */
+/* Kernels leave positions 0 and 1 in place. */
 static void swap_first(const struct permutation_run *runs, size_t count, uint64_t *ret_units)
 {
     for (size_t i = 0; i < count; i++) {

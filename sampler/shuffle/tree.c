@@ -7,7 +7,7 @@
  *   tree_position()  up from one leaf: the position of a child's draw at each node
  *   tree_count()     down to one leaf with a prefix length instead of a position
  *
- * Whatever changes here changes published orders: test_tree has their values.
+ * Any change here changes published orders: test_tree has their values.
  */
 #include "sampler/shuffle/tree.h"
 
@@ -82,10 +82,9 @@ static void count_up(uint16_t *ret_slots, uint32_t count)
         ret_slots[i] = (uint16_t)i;
 }
 
-/* Depth first, left before right. Every piece of work owns slots [begin, begin + count), and the
- * pieces on the stack and the runs found so far part all slots among them; a split is stable, so
- * that slots ascend within a piece. The stack holds one right sibling a level: TREE_DEPTH is
- * enough. */
+/* Depth first, left before right. Every task owns slots [begin, begin + count), and the tasks on
+ * the stack and the runs found so far partition all slots; a split is stable, so that slots ascend
+ * within a task. The stack holds one right sibling per level: TREE_DEPTH is enough. */
 size_t tree_deal(const struct tree *tree, struct random_key deals, int64_t first, uint32_t count,
                  struct tree_run ret_runs[TREE_BLOCK], uint16_t ret_slots[TREE_BLOCK])
 {
@@ -128,8 +127,8 @@ size_t tree_deal(const struct tree *tree, struct random_key deals, int64_t first
 
 /* ---- one stratum -------------------------------------------------------- */
 
-/* The way from a stratum up to the root: at each step the inner node, its size and the side that
- * the way takes there. */
+/* The path from a stratum up to the root: at each step the inner node, its size and the side of the
+ * path there. */
 struct step {
     uint32_t node;
     int64_t size;

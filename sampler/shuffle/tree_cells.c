@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree_cells_draw() is the definition: a cell's draw from its two boundaries. Whoever asks for one
- * draw divides to find them; whoever splits a block steps from one boundary to the next by adding.
+ * tree_cells_draw() is the definition: a cell's draw from its two boundaries. A single draw divides
+ * to find them; splitting a block steps from one boundary to the next by addition.
  *
  * A cell has one random number. Its high half decides between a boundary position and the inside,
- * its low half chooses inside (all of it where cells are long), and the high half of its product
- * with an odd constant says which cell the position across the boundary before it belongs to.
+ * its low half chooses inside (all of it for long cells), and the high half of its product with an
+ * odd constant decides to which cell the position across the boundary before it belongs.
  */
 #include "sampler/shuffle/tree_cells.h"
 

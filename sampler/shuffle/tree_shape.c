@@ -14,8 +14,8 @@
 
 #define ONE_Q32 (UINT64_C(1) << 32)
 
-/* With more strata only Huffman's tree is looked at: its bound is close to 2 there, unless most of
- * the strata are next to nothing. */
+/* With more strata only Huffman's tree is tried: its bound is close to 2 there, unless most of the
+ * strata are almost empty. */
 #define STRATA_TRIED 16384
 
 typedef unsigned __int128 wide;
@@ -94,7 +94,8 @@ static struct part huffman(struct shape *shape, uint32_t first, uint32_t end)
     return take_smallest(shape, &leaf, end, &inner);
 }
 
-/* The k smallest apart, with the largest beside them if `with_largest`; k = 0: Huffman's tree. */
+/* The k smallest in a subtree, with the largest beside them if `with_largest`; k = 0: Huffman's
+ * tree. */
 static void build(struct shape *shape, uint32_t k, bool with_largest)
 {
     uint32_t strata = shape->tree->strata;
@@ -109,8 +110,8 @@ static void build(struct shape *shape, uint32_t k, bool with_largest)
     join(shape, smallest, huffman(shape, k, strata - with_largest));
 }
 
-/* How far a node's own counts may be off, in 1/2^32, rounded up: (n - gcd(n, m)) / n, as the parts
- * of a position before and behind a boundary are multiples of gcd(n, m) / m. */
+/* The most that a node's own counts may be off, in 1/2^32, rounded up: (n - gcd(n, m)) / n, as the
+ * parts of a position before and after a boundary are multiples of gcd(n, m) / m. */
 static uint64_t own_error_q32(int64_t size, int64_t left_size)
 {
     int64_t divisor = size;
@@ -146,7 +147,7 @@ static uint64_t bound_q32(const struct shape *shape)
     return largest;
 }
 
-/* With many strata a shallow tree is worth more than the last tenth. */
+/* With many strata a shallow tree is worth more than the last tenth of the bound. */
 static uint64_t enough_q32(uint32_t strata)
 {
     return strata <= 64 ? 2 * ONE_Q32 : 2 * ONE_Q32 + ONE_Q32 / 8;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From cell to cell by adding, a division only to find the first: each draw marks a position, and
- * marked slots go left.
+ * Steps from cell to cell by addition, with a division only for the first: each draw marks a
+ * position, and marked slots go left.
  *
  * In vectors eight cells draw at once, and their positions become the bits of a word that stands
  * for 64 positions: a shift by less than 0 or more than 63 gives 0, so that a vector may reach over
  * the word's ends and serves the next word too. Slots are then packed by vpcompressw, 16 at a time:
  * those that go left to the front of the array they come from, which has been read that far; those
- * that go right aside, and behind the others at the end. No branch depends on where a position
- * goes: half of them would be guessed wrong.
+ * that go right aside, and after the others at the end. No branch depends on where a position goes:
+ * half of them would be mispredicted.
  */
 #include "sampler/shuffle/tree_split.h"
 
@@ -55,7 +55,7 @@ uint32_t tree_split_plain(const struct tree_cells *cells, int64_t first, uint16_
     uint32_t lefts = 0;
     uint32_t rights = 0;
     *ret_before = mark(cells, first, count, &marks);
-    if (count == 1) /* mostly, where labels are many */
+    if (count == 1) /* usual if there are many labels */
         return marks.words[0] & 1;
     for (uint32_t i = 0; i < count; i++) {
         bool is_left = marks.words[i / WORD] >> i % WORD & 1;
@@ -74,8 +74,8 @@ uint32_t tree_split_plain(const struct tree_cells *cells, int64_t first, uint16_
 
 #define VECTORS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,popcnt")))
 #define INLINE static inline __attribute__((always_inline))
-#define CELLS 8  /* a vector */
-#define SLOTS 16 /* a vector */
+#define CELLS 8  /* per vector */
+#define SLOTS 16 /* per vector */
 
 /* Cells are short, and m has less than 32 bits: the products that are needed fit a lane. */
 bool tree_split_has_vectors(const struct tree_cells *cells)
@@ -88,7 +88,7 @@ bool tree_split_has_vectors(const struct tree_cells *cells)
 
 /* ---- eight cells -------------------------------------------------------- */
 
-/* Eight boundaries in a row, their positions counted from the block's first, and the cells behind
+/* Eight consecutive boundaries, their positions counted from the block's first, and the cells after
  * them. */
 struct boundaries {
     __m512i at, rest;
@@ -100,7 +100,7 @@ struct boundaries {
 /* Constants of a node. */
 struct node {
     __m512i m, fraction, one;
-    struct tree_boundary stride; /* eight boundaries further */
+    struct tree_boundary stride; /* eight boundaries ahead */
 };
 
 /* random_mix() */
@@ -140,7 +140,7 @@ INLINE VECTORS void draw_numbers(struct boundaries *boundaries, const struct nod
     boundaries->goes_before = _mm512_cmplt_epu64_mask(coins, boundaries->rest);
 }
 
-/* Boundaries j ... j + 7 of a walk. Lanes whose number has bit i go on by 2^i steps. */
+/* Boundaries j ... j + 7 of a walk. Lanes whose number has bit i advance by 2^i steps. */
 INLINE VECTORS struct boundaries start(const struct tree_cells *cells, const struct tree_walk *walk,
                                        int64_t first, struct node *node, bool is_exact)
 {
@@ -175,7 +175,7 @@ INLINE VECTORS struct boundaries next_boundaries(const struct boundaries *here,
     return next;
 }
 
-/* tree_cells_draw() of eight cells; `next` are the eight boundaries behind theirs. */
+/* tree_cells_draw() of eight cells; `next` are the eight boundaries after theirs. */
 INLINE VECTORS __m512i draw(const struct boundaries *here, const struct boundaries *next,
                             const struct node *node, bool is_exact)
 {
@@ -222,7 +222,7 @@ INLINE VECTORS void pack(struct packing *packing, uint32_t done, uint32_t count,
     uint32_t more = (uint32_t)__builtin_popcount(goes_left);
     _mm256_storeu_si256((__m256i *)(packing->right + packing->rights),
                         _mm256_maskz_compress_epi16(goes_right, taken));
-    if (here == 0xffff) /* whole vectors: slots behind the place were read already */
+    if (here == 0xffff) /* whole vectors: slots beyond were read already */
         _mm256_storeu_si256((__m256i *)(packing->slots + packing->lefts), to_left);
     else
         _mm256_mask_storeu_epi16(packing->slots + packing->lefts, first_lanes(more), to_left);
