@@ -30,7 +30,7 @@ int64_t dictionary_integer(const struct dictionary *dictionary, uint32_t number)
 struct entry {
     const char *text;
     size_t length;
-    int64_t value; /* of a dictionary of integers */
+    int64_t value; /* in a dictionary of integers */
 };
 
 static int compare(const struct dictionary *dictionary, const struct entry *a,
@@ -196,7 +196,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(((const struct sorted_text *)a)->text, ((const struct sorted_text *)b)->text);
 }
 
-/* The texts in their final order; *ret_integers says which order it is. */
+/* Sorts the texts into their final order; *ret_integers tells which order. */
 static struct sorted_text *sort_texts(const struct text_set *found, bool *ret_integers)
 {
     struct sorted_text *sorted = array_new(found->count, sizeof(*sorted), "sorting labels");

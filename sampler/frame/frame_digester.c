@@ -10,7 +10,7 @@
 #include "sampler/frame/frame_private.h"
 
 #define STEP 4096
-#define BLOCK 262144 /* rows that one thread reads at a time; they are hashed in order */
+#define BLOCK 262144 /* rows that one thread reads at a time; hashed in order */
 
 void frame_digester_bytes(struct frame_digester *digester, const void *bytes, size_t length)
 {
@@ -125,7 +125,7 @@ void frame_digester_finish(struct frame_digester *digester, struct frame_digest 
 
 /* ---- a frame that is there ---------------------------------------------- */
 
-/* Rows that are read by all threads together, then hashed by one. */
+/* Rows that all threads read together, then one hashes. */
 static size_t round_rows(int64_t rows)
 {
     int64_t most = (int64_t)BLOCK * team_hands();
@@ -193,7 +193,7 @@ static enum error read_codes(void *context, int64_t begin, int64_t end)
     return OK;
 }
 
-/* The codes in the width of the canonical form, which the frame may keep in a wider one. */
+/* Adds the codes in the width of the canonical form; the frame may store them wider. */
 static enum error add_codes(struct frame_digester *digester, const struct partition *partition)
 {
     size_t rows = round_rows(partition->units);

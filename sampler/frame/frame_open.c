@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* frame_open(): a frame over a mapped file. What the file says is believed only where it was
- * checked. */
+/* frame_open(): a frame over a mapped file. Only checked parts of the file are trusted. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@ static enum error damaged(const struct mapped_file *file, const char *what)
                      file->path ? file->path : "a frame in memory", what);
 }
 
-/* A section as an array of `count` elements; absent or of another count: damaged. */
+/* A section as an array of `count` elements; damaged if absent or of another count. */
 static enum error view(const struct mapped_file *file, uint32_t kind, uint64_t count,
                        const char *what, struct packed *ret_view)
 {
@@ -38,8 +37,8 @@ static bool are_ids(const struct packed *values)
     return true;
 }
 
-/* Files that are not read wholly may have other bits where ids have their sign: id_column_get()
- * leaves it out. */
+/* Files that were not read completely may have a bit set where ids have their sign: id_column_get()
+ * masks it. */
 static enum error open_ids(struct frame *frame)
 {
     const struct mapped_file *file = &frame->file;

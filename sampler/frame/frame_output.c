@@ -22,7 +22,7 @@
 
 struct frame_output {
     const char *path;           /* borrowed; NULL: in memory */
-    struct file_writer *writer; /* owned; the name, and what becomes of it */
+    struct file_writer *writer; /* owned; the name, and commit or removal */
     int descriptor;             /* of memory, owned; or the writer's */
     struct frame_section sections[FRAME_FILE_SECTIONS];
     uint32_t count;
@@ -93,7 +93,7 @@ void frame_output_plan(struct frame_output *output, uint32_t kind, uint64_t coun
     output->file_bytes += frame_file_round_up(count * width);
 }
 
-/* Where the file system cannot reserve, the file grows while it is written. */
+/* If the file system cannot reserve space, the file grows while it is written. */
 enum error frame_output_reserve(struct frame_output *output)
 {
     int failed;
@@ -150,7 +150,7 @@ static enum error write_at(const struct frame_output *output, const void *bytes,
     return OK;
 }
 
-/* A hint and a brake; what fails here fails at the fsync again. */
+/* A hint and a throttle; an error here recurs at the fsync. */
 static void push_to_disk(const struct frame_output *output, size_t length, uint64_t offset)
 {
     if (!output->path || length == 0)

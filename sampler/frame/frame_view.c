@@ -13,8 +13,8 @@
 #include "sampler/frame/frame_private.h"
 #include "sampler/frame/partition_view.h"
 
-#define STEP 4096                                     /* rows worked on together */
-#define BLOCK (INT64_C(4096) * RANK_BITMAP_LINE_BITS) /* and those that one thread takes */
+#define STEP 4096                                     /* rows processed together */
+#define BLOCK (INT64_C(4096) * RANK_BITMAP_LINE_BITS) /* rows per thread and step */
 
 static enum error check_rows(const struct frame *whole, int64_t begin, int64_t end)
 {
@@ -41,7 +41,7 @@ static struct frame *new_view(const struct frame *whole, int64_t units)
 
 /* ---- plain rows --------------------------------------------------------- */
 
-/* Without the digest, which only a frame for streams needs. */
+/* Without the digest, which only frames for streams need. */
 static enum error view_rows(const struct frame *whole, int64_t begin, int64_t end,
                             struct frame **ret_view)
 {
@@ -71,7 +71,7 @@ static enum error check_stop(void)
     return error_set(ERROR_CANCELLED, "stopped while the units of a split were chosen");
 }
 
-/* What the threads that choose have in common. */
+/* Shared by the threads that choose. */
 struct choice {
     struct rank_bitmap *chosen;
     const struct frame *rows;
@@ -196,7 +196,7 @@ static enum error fill_side(struct frame *view, const struct split_shares *share
     return error;
 }
 
-/* Takes `rows` over. */
+/* Takes `rows`. */
 static enum error view_side(struct frame *rows, const struct split_shares *shares, enum split split,
                             struct frame **ret_view)
 {

@@ -26,7 +26,7 @@ struct frame_watch {
     bool is_leased;
     const char *bytes;
     size_t size;
-    char *last_words; /* owned: what the handler of SIGBUS writes */
+    char *last_words; /* owned: the SIGBUS handler's message */
     size_t last_words_bytes;
     _Atomic(struct frame_watch *) next;
 };
@@ -50,8 +50,8 @@ static void on_bus_error(int number, siginfo_t *facts, void *context)
             _exit(error_exit_status(ERROR_INPUT)); /* nobody listens */
         _exit(error_exit_status(ERROR_INPUT));
     }
-    (void)sigaction(number, &before, NULL); /* the access is tried again, and does what it did */
-    if (facts->si_code <= 0)                /* kill(2) sent it: nothing is tried again */
+    (void)sigaction(number, &before, NULL); /* the access is retried, with its previous effect */
+    if (facts->si_code <= 0)                /* sent by kill(2): there is no access to retry */
         (void)raise(number);
 }
 
@@ -103,7 +103,7 @@ static enum error prepare_last_words(struct frame_watch *watch)
     return watch->last_words ? OK : error_set_memory(length, "a message");
 }
 
-/* Refused by network file systems, to others than the owner, and while somebody may write. */
+/* Refused by network file systems, to non-owners, and while a writer has the file open. */
 static void take_lease(struct frame_watch *watch)
 {
     watch->is_leased = fcntl(watch->descriptor, F_SETLEASE, F_RDLCK) == 0;
@@ -152,7 +152,7 @@ enum error frame_watch_check(const struct frame_watch *watch)
     if (watch->is_leased && fcntl(watch->descriptor, F_GETLEASE) == F_UNLCK)
         return error_set(ERROR_INPUT, "%s is being written to; " ADVICE, watch->path);
     if (file_identity_of(watch->descriptor, watch->path, &now))
-        return OK; /* ESTALE, EIO: the file may be back soon, and says nothing until then */
+        return OK; /* ESTALE, EIO: the file may be back soon, and cannot be judged until then */
     if (!file_identity_equal(&watch->identity, &now))
         return error_set(ERROR_INPUT, "%s was written to while it was served; " ADVICE,
                          watch->path);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* frame_write(): a frame that is in memory or mapped, as a file. */
+/* frame_write(): writes a frame, in memory or mapped, to a file. */
 #include <assert.h>
 
 #include "sampler/frame/frame_private.h"
 #include "sampler/frame/section_writer.h"
 
-/* A section and where its bytes are. */
+/* A section and the location of its bytes. */
 struct section_source {
     uint32_t kind;
     const void *data;

@@ -85,7 +85,7 @@ static int64_t row_at_rank(const struct id_column *column, int64_t i)
     return __builtin_expect((uint64_t)row < (uint64_t)column->count, 1) ? row : column->count - 1;
 }
 
-/* The view's row of a row of the whole, or -1. */
+/* The view's row for a row of the whole, or -1. */
 static int64_t row_in_view(const struct id_column *column, int64_t row)
 {
     if (column->chosen)
@@ -115,8 +115,8 @@ int64_t id_column_find(const struct id_column *column, int64_t id)
     return id_column_get(column, row) == id ? row : -1;
 }
 
-/* The first row of the view in the order of ids: from the smallest on (`step` 1) or from the
- * largest (-1). */
+/* The first row of the view in order of ids: from the smallest up (`step` 1) or the largest down
+ * (-1). */
 static int64_t outermost_in_view(const struct id_column *column, const struct id_column *root,
                                  int64_t step)
 {

@@ -8,7 +8,7 @@
 
 #define TEXT_LIMIT_BYTES (64 << 20)
 
-/* Moves what `buffer` holds into (text, *ret_long). */
+/* Moves the content of `buffer` to (text, *ret_long). */
 static enum error keep(const struct buffer *buffer, struct label_text *text, char **ret_long,
                        size_t *longest_bytes)
 {

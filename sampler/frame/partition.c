@@ -185,7 +185,7 @@ int64_t partition_start(const struct partition *partition, uint32_t category)
     if (!partition_is_cyclic(partition))
         return (int64_t)packed_get(&partition->starts, category);
     int64_t first = cyclic_first(partition, category);
-    int64_t longer = partition->units % partition->count; /* categories with a unit more */
+    int64_t longer = partition->units % partition->count; /* categories with one more unit */
     return first * (partition->units / partition->count) + (first < longer ? first : longer);
 }
 

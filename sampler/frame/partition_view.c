@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Views of a partition. A damaged file's codes and rows may disagree: counts are checked when the
- * view is made, and rows are kept below N as everywhere.
+ * Views of a partition. The codes and rows of a damaged file may disagree: counts are checked when
+ * the view is made, and rows are kept below N as everywhere.
  */
 #include "sampler/frame/partition_view.h"
 
@@ -12,8 +12,8 @@
 #include "common/array.h"
 #include "common/team.h"
 
-#define STEP 512         /* rows worked on together, on the stack */
-#define BLOCK_LINES 4096 /* of the bitmap, that one thread takes at least */
+#define STEP 512         /* rows processed together, on the stack */
+#define BLOCK_LINES 4096 /* of the bitmap, least work per thread */
 #define BLOCKS_MOST 64
 
 static const char view_memory[] = "the labels of a part of the frame";
@@ -22,11 +22,11 @@ struct partition_view {
     const struct partition *whole;    /* borrowed */
     int64_t begin;                    /* plain rows: the first of them */
     const struct rank_bitmap *chosen; /* borrowed: rows of the whole [N']; NULL: plain rows */
-    struct rank_bitmap *in_category;  /* owned: [N'] as partition_start() lays them out; or NULL */
+    struct rank_bitmap *in_category;  /* owned: [N'] in the layout of partition_start(); or NULL */
     struct packed numbers;            /* [L']: the view's number of a category; none: the same */
     struct packed categories;         /* [L]: the whole's number of a category; none: the same */
-    struct packed skipped; /* [L]: rows of the whole's category before the view's first, or with
-                            * in_category chosen ones before the category begins */
+    struct packed skipped; /* [L]: rows of the whole's category before the view's first, or, with
+                              in_category, chosen ones before the category begins */
 };
 
 static void view_release(struct partition *partition)
@@ -113,7 +113,7 @@ static void view_read_categories(const struct partition *partition, int64_t firs
     number_all(partition, ret_categories, count);
 }
 
-/* From ranks in the view's category to ranks in the whole's. */
+/* Converts ranks in the view's category to ranks in the whole's. */
 static void rank_in_whole(const struct partition_view *view, uint32_t category,
                           const uint64_t *ranks, size_t count, uint64_t *ret_ranks)
 {
@@ -177,7 +177,7 @@ static const struct partition_ops view_ops = {
 
 /* ---- names and numbers: categories of which nothing is left are gone ---- */
 
-/* The texts of categories that are left; numbered by appearance, which is their order. */
+/* Adds the texts of remaining categories; numbered by appearance, which is their order. */
 static enum error add_names(struct text_set *left, const struct dictionary *dictionary,
                             const int64_t *counts)
 {
@@ -235,7 +235,7 @@ static void borrow_names(struct partition *part)
     part->dictionary.is_borrowed = true;
 }
 
-/* `counts` [L']: rows that are left of each category of the whole. */
+/* `counts` [L']: remaining rows of each category of the whole. */
 static enum error number_categories(struct partition *part, const int64_t *counts)
 {
     const struct partition *whole = part->view->whole;
@@ -273,7 +273,7 @@ static enum error set_starts(struct partition *part, const int64_t *counts)
 
 /* ---- is it cyclic? ------------------------------------------------------ */
 
-/* Cyclic categories differ by one unit at most: this alone rules most lists out. */
+/* Cyclic categories differ by at most one unit: this alone excludes most lists. */
 static bool are_counts_even(const struct partition *part)
 {
     int64_t fewest = part->units / part->count;
@@ -305,7 +305,7 @@ static bool looks_cyclic(const struct partition *part)
     return true;
 }
 
-/* The closed form where there is one. Names may be the whole's, which outlives the part. */
+/* Uses the closed form if there is one. Names may be the whole's, which outlives the part. */
 static void prefer_cyclic(struct partition *part)
 {
     if (part->count > 1 && !looks_cyclic(part))
@@ -352,7 +352,7 @@ static enum error fill_rows(struct partition *part, int64_t *counts)
 
 /* ---- chosen rows -------------------------------------------------------- */
 
-/* The positions [begin, end) of the order of categories, all of them in this category. */
+/* Chooses positions [begin, end) of the order of categories, all of them in this category. */
 static void choose_in_category(const struct partition_view *view, uint32_t category, int64_t begin,
                                int64_t end)
 {
@@ -385,7 +385,7 @@ static enum error choose_in_block(void *context, int64_t begin, int64_t end)
     return OK;
 }
 
-/* At most some dozens of blocks: each looks at all categories. */
+/* At most a few dozen blocks: each examines all categories. */
 static enum error choose_in_categories(struct partition_view *view)
 {
     int64_t lines = view->whole->units / RANK_BITMAP_LINE_BITS / BLOCKS_MOST + 1;
@@ -455,7 +455,7 @@ static enum error new_view(struct partition *part, const struct partition *whole
     return OK;
 }
 
-/* All categories are left, and the form is known without looking at rows. */
+/* If all categories remain, the form is known without examining rows. */
 static void shift_cyclic(struct partition *partition, const struct partition *whole, int64_t begin,
                          int64_t end)
 {

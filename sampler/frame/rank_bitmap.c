@@ -12,7 +12,7 @@
 
 static const char what[] = "the units of a split";
 
-/* In huge pages: lines are read in no order. */
+/* In huge pages: lines are accessed in random order. */
 static size_t line_bytes(const struct rank_bitmap *bitmap)
 {
     return bitmap->line_count * sizeof(*bitmap->lines);
@@ -57,7 +57,7 @@ static uint32_t ones_of_line(const struct rank_bitmap_line *line)
     return ones;
 }
 
-/* Where the k-th one of a line is; bit by bit, once a sample. */
+/* Position of the k-th one of a line; bit by bit, once per sample. */
 static int64_t place_in_line(const struct rank_bitmap_line *line, int64_t k)
 {
     int64_t at = 0;
@@ -79,7 +79,7 @@ static void count_lines(struct rank_bitmap *bitmap)
     bitmap->ones = all;
 }
 
-/* As many chosen ones between samples as stand in SAMPLE_POSITIONS positions on average. */
+/* Between samples as many chosen ones as SAMPLE_POSITIONS positions contain on average. */
 static unsigned choose_sample_shift(const struct rank_bitmap *bitmap)
 {
     unsigned shift = 0;
@@ -88,7 +88,7 @@ static unsigned choose_sample_shift(const struct rank_bitmap *bitmap)
     return shift;
 }
 
-/* Where every sampled one is, in a single pass over the lines. */
+/* Samples in a single pass over the lines. */
 static void sample(struct rank_bitmap *bitmap, size_t count)
 {
     size_t next = 0;

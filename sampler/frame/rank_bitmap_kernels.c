@@ -12,11 +12,11 @@
  *           by
  *   a line  halving, or with BMI2 by depositing one bit at the k-th place (pdep) and counting zeros
  *
- * Why it is fast: lines are guessed and fetched for AHEAD = 32 positions before the first is looked
- * at, so that their cache misses overlap; within a line nothing branches on the bits.
+ * Why it is fast: lines are guessed and prefetched for AHEAD = 32 positions before the first is
+ * examined, so that their cache misses overlap; within a line nothing branches on the bits.
  *
- * What always holds: the last line has no bits and counts all C before it, so that before_line(line
- * + 1) exists for every line with a bit; 0 <= k < C; before_line() never descends.
+ * Invariants: the last line has no bits and counts all C before it, so that before_line(line + 1)
+ * exists for every line with a bit; 0 <= k < C; before_line() never decreases.
  */
 #include "sampler/frame/rank_bitmap_kernels.h"
 
@@ -28,9 +28,9 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define WORDS 8
-#define COUNT_BITS 32  /* in front of a line's bits */
+#define COUNT_BITS 32  /* before a line's bits */
 #define AHEAD 32       /* positions whose lines are fetched together */
-#define STEPS_LIMIT 16 /* lines looked at one by one before they are halved */
+#define STEPS_LIMIT 16 /* lines examined one by one before a binary search */
 
 _Static_assert(sizeof(struct rank_bitmap_line) == WORDS * sizeof(uint64_t),
                "a line is eight words");
@@ -47,7 +47,7 @@ INLINE uint64_t sampled_place(const struct rank_bitmap *bitmap, size_t sample)
     return (uint64_t)bitmap->samples[sample] << bitmap->place_shift;
 }
 
-/* Where the k-th should be if the chosen ones were spread evenly between samples. */
+/* The line of the k-th, if the chosen ones were spread evenly between samples. */
 INLINE size_t guess_line(const struct rank_bitmap *bitmap, int64_t k)
 {
     unsigned shift = bitmap->sample_shift;
@@ -58,7 +58,7 @@ INLINE size_t guess_line(const struct rank_bitmap *bitmap, int64_t k)
     return (low + (span * beyond >> shift)) / RANK_BITMAP_LINE_BITS;
 }
 
-/* The line of the k-th, when the guess was wrong: before_line(line) <= k < before_line(line +
+/* Finds the line of the k-th after a wrong guess: before_line(line) <= k < before_line(line +
  * 1). */
 static __attribute__((noinline)) size_t find_line(const struct rank_bitmap *bitmap, int64_t k,
                                                   size_t guess)
@@ -109,8 +109,8 @@ INLINE int64_t rank_in_line(const struct rank_bitmap_line *line, uint32_t bit)
     return ones;
 }
 
-/* Where the k-th one of a word is: halves of 32, 16, ... 1 bits, the lower one skipped if it has
- * too few. */
+/* Position of the k-th one of a word: halves of 32, 16, ... 1 bits, skipping the lower one if it
+ * has too few. */
 INLINE uint32_t select_in_word(uint64_t word, uint32_t k)
 {
     uint32_t at = 0;
@@ -124,8 +124,8 @@ INLINE uint32_t select_in_word(uint64_t word, uint32_t k)
     return at;
 }
 
-/* The word of the line's k-th one and how many are before it there, without branches on the bits;
- * WORDS when the line has no more than k. */
+/* The word of the line's k-th one, and how many precede it there, without branches on the bits;
+ * WORDS if the line has at most k. */
 INLINE uint32_t find_word(const uint64_t words[WORDS], int64_t k, int64_t *ret_before)
 {
     uint32_t word = 0;
@@ -141,7 +141,7 @@ INLINE uint32_t find_word(const uint64_t words[WORDS], int64_t k, int64_t *ret_b
     return word;
 }
 
-/* The bit of the line's k-th one (counted with COUNT_BITS), or -1 when it has no more than k. */
+/* The bit of the line's k-th one (counted with COUNT_BITS), or -1 if it has at most k. */
 INLINE int32_t select_in_line(const struct rank_bitmap_line *line, int64_t k)
 {
     uint64_t words[WORDS];
@@ -205,7 +205,7 @@ static inline AVX512 int32_t select_in_vector(const struct rank_bitmap_line *lin
     const __m512i none = _mm512_setzero_si512();
     uint64_t words[WORDS], sums[WORDS];
     __m512i bits = load_vector(line);
-    __m512i sum = _mm512_popcnt_epi64(bits); /* becomes that of all words up to and with each */
+    __m512i sum = _mm512_popcnt_epi64(bits); /* becomes the sum of all words through each */
     sum = _mm512_add_epi64(sum, _mm512_alignr_epi64(sum, none, 7));
     sum = _mm512_add_epi64(sum, _mm512_alignr_epi64(sum, none, 6));
     sum = _mm512_add_epi64(sum, _mm512_alignr_epi64(sum, none, 4));
@@ -222,7 +222,7 @@ static inline AVX512 int32_t select_in_vector(const struct rank_bitmap_line *lin
 
 /* ---- many of them ------------------------------------------------------- */
 
-/* [count] in, [count] out, AHEAD at a time: guess and fetch all, then look. */
+/* [count] in, [count] out, AHEAD at a time: guesses and prefetches all, then looks. */
 #define DEFINE_KERNEL(SUFFIX, TARGET, RANK, SELECT)                                              \
     static TARGET void rank_##SUFFIX(const struct rank_bitmap *bitmap, const int64_t *positions, \
                                      size_t count, int64_t *ret_ranks)                           \

@@ -6,25 +6,25 @@
 
 #include "common/array.h"
 
-/* What defines a view. */
+/* The definition of a view. */
 struct view_key {
     const struct frame *whole;
     int64_t rows_begin, rows_end;
     enum split split;
-    const struct split_shares *shares; /* NULL where there is no split */
+    const struct split_shares *shares; /* NULL without a split */
 };
 
 struct shared_view {
     struct shared_view *next;
     struct view_key key;
     int64_t holders;
-    pthread_mutex_t opening; /* for all below, until they are there */
-    struct frame *view;      /* owned; NULL: not there yet, or it failed */
+    pthread_mutex_t opening; /* guards all below, until they are set */
+    struct frame *view;      /* owned; NULL: not opened yet, or it failed */
     bool own_texts;
     struct label_texts texts; /* zeros unless own_texts */
 };
 
-/* All there are, and their holders. */
+/* All views, and their reference counts. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct shared_view *views;
 
@@ -90,7 +90,7 @@ static enum error open_texts(struct shared_view *view)
     return view->own_texts ? label_texts_init(&view->texts, view->view) : OK;
 }
 
-/* Who finds it not there opens it, also after one who could not. */
+/* The first user opens it; after a failure, the next one. */
 static enum error open_once(struct shared_view *view)
 {
     const struct view_key *key = &view->key;

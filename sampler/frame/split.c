@@ -66,7 +66,7 @@ double split_share(const struct split_shares *shares, enum split split)
     return split == SPLIT_VALIDATION ? shares->validation : shares->test;
 }
 
-/* `share` of all points; all of them when nothing is left for the sides behind. */
+/* `share` of all points; all of them if nothing is left for the later sides. */
 static uint64_t points_below(double share, double rest)
 {
     return rest <= 0 || share >= 1 ? POINTS : (uint64_t)(share * (double)POINTS);
