@@ -102,8 +102,8 @@ static void next_plain(const struct batching *batching, int64_t position, int64_
     *ret_span = (struct span){.first = first, .positions = size, .units = size};
 }
 
-/* Batch K where every epoch is cut from its start into `batches` of `size`, the last one of
- * keep being short. */
+/* Batch K if every epoch is divided from its start into `batches` of `size`, the last one of keep
+ * being short. */
 static void at_epoch(const struct batching *batching, int64_t index, int64_t size, int64_t batches,
                      struct span *ret_span)
 {
@@ -164,16 +164,16 @@ static void next_skipping(const struct batching *batching, int64_t position, int
         *ret_span = span;
 }
 
-/* The position behind the last unit before unit j of an epoch. */
+/* The position after the last unit before unit j of an epoch. */
 static int64_t stand_before(const struct batching *batching, int64_t epoch, int64_t j)
 {
     return j == 0 ? epoch * batching->epoch_positions
                   : order_unit_position(batching->order, epoch, j - 1) + 1;
 }
 
-/* Which epoch holds what number K counts (batches of keep and drop, B units each of span), and how
- * many of it come before in that epoch. *ret_start: the epoch, or the first of the empty ones
- * right before it. Beyond the end *ret_epoch is -1. */
+/* Finds the epoch that contains item K (batches for keep and drop, B units each for span), and how
+ * many items precede it in that epoch. *ret_start: the epoch, or the first of the empty ones right
+ * before it. Beyond the end *ret_epoch is -1. */
 static enum error find_epoch(const struct batching *batching, int64_t size, int64_t *number,
                              int64_t *ret_epoch, int64_t *ret_start)
 {

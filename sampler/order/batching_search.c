@@ -18,7 +18,7 @@ static int64_t count(const struct order *order, int64_t first, int64_t positions
     return order->ops->count(order, &keys, first % order->epoch_positions, positions);
 }
 
-/* How many positions to look at next for so many units. */
+/* How many positions to examine next for this many units. */
 static int64_t choose_step(const struct batching_search *search, int64_t units, int64_t end,
                            int64_t budget)
 {
@@ -33,7 +33,7 @@ static int64_t choose_step(const struct batching_search *search, int64_t units, 
     return smaller(step, end - search->at);
 }
 
-/* The fewest positions from `at` that hold `units`; `positions` of them hold as many or more. */
+/* The fewest positions from `at` that hold `units`; `positions` of them hold at least as many. */
 static int64_t find_unit(const struct order *order, int64_t at, int64_t positions, int64_t units)
 {
     int64_t low = 0;
@@ -51,7 +51,7 @@ static int64_t find_unit(const struct order *order, int64_t at, int64_t position
     return high;
 }
 
-/* What the epoch gives ends at `end`, as next_skipping() of batching.c goes on. */
+/* Ends the epoch's part at `end`, as next_skipping() of batching.c does. */
 static void end_epoch(struct batching_search *search, int64_t end)
 {
     struct span *span = &search->span;
@@ -67,7 +67,7 @@ static void end_epoch(struct batching_search *search, int64_t end)
     search->reached = -1;
 }
 
-/* Up to the last unit that is wanted. */
+/* Up to the last unit needed. */
 static void look_for_units(struct batching_search *search, int64_t end, int64_t *budget)
 {
     const struct order *order = search->batching.order;
@@ -85,7 +85,7 @@ static void look_for_units(struct batching_search *search, int64_t end, int64_t 
     search->seen += here;
 }
 
-/* Positions behind an epoch's last unit are its batch's: is there another unit? */
+/* Positions after an epoch's last unit belong to its batch: is there another unit? */
 static void look_behind(struct batching_search *search, int64_t end, int64_t *budget)
 {
     int64_t step = choose_step(search, 1, end, *budget);

@@ -11,10 +11,10 @@
 #define STEP_POSITIONS (INT64_C(1) << 22)
 
 struct epoch_counts {
-    pthread_mutex_t mutex; /* for units and count */
+    pthread_mutex_t mutex; /* guards units and count */
     int64_t *units;        /* [count] */
     size_t count, capacity;
-    pthread_mutex_t counting; /* held by the one that counts; for the two below */
+    pthread_mutex_t counting; /* held while counting; guards the two below */
     int64_t within;           /* of epoch number `count`, positions [0, within) ... */
     int64_t found;            /* ... hold so many units */
 };
@@ -63,8 +63,8 @@ static enum error note(struct epoch_counts *counts, int64_t units)
     return error;
 }
 
-/* Counts up to and with `epoch`, at most CALL_POSITIONS. `count` is read without its mutex: only
- * the one that counts writes it. */
+/* Counts up to and including `epoch`, at most CALL_POSITIONS. Reads `count` without its mutex: only
+ * the counting thread writes it. */
 static enum error count(struct epoch_counts *counts, const struct order *order, int64_t epoch)
 {
     int64_t positions = order->epoch_positions;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What every order does whatever its design: cuts at epochs and into blocks, asks the design's
- * table. */
+/* The part of every order that is independent of its design: splits requests at epochs and into
+ * blocks, and calls the design's table. */
 #include "sampler/order/order.h"
 
 #include <assert.h>
@@ -89,7 +89,7 @@ void order_probabilities(const struct order *order, const int64_t *rows, size_t 
 
 /* ---- positions to units ------------------------------------------------- */
 
-/* Cut at epochs and into blocks; ret_labels may be NULL. */
+/* Split at epochs and into blocks; ret_labels may be NULL. */
 static size_t find_rows(const struct order *order, int64_t first, int64_t positions,
                         int64_t *ret_rows, uint32_t *ret_labels)
 {

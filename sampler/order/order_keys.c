@@ -6,16 +6,16 @@
 
 #include "sampler/order/design.h"
 
-/* All that chooses an order, as bytes; a contract like the digest. */
+/* Everything that determines an order, as bytes; a contract like the digest. */
 struct key_text {
     char magic[16];
-    char design[16]; /* zeros behind it */
+    char design[16]; /* padded with zeros */
     uint64_t replacement;
     uint64_t seed;
     struct frame_digest digest;
 };
 
-/* Fields are hashed behind it when there are any. */
+/* The fields, if any, are hashed after it. */
 struct random_key order_key(const struct order *order, uint64_t seed)
 {
     struct key_text text = {
@@ -45,7 +45,7 @@ struct epoch epoch_of(const struct order *order, int64_t number)
     };
 }
 
-/* UINT64_MAX: a number that no epoch has. */
+/* UINT64_MAX: not the number of any epoch. */
 struct random_key order_walk_key(const struct order *order)
 {
     return random_key_at(order->key, UINT64_MAX);
