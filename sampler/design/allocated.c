@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * equal, quota, neyman: each label has its own number of draws an epoch, and the tree deals the
- * positions out by these. Without replacement a label goes on where it stopped, over the epoch's
- * end, too: its draw j of epoch e is number g = e * draws + j of all, in pass g div units, each
- * pass being a permutation of its own. With replacement each draw is one of its own.
+ * equal, quota, neyman: each label has its own number of draws per epoch, and the tree deals
+ * positions by these. Without replacement a label continues where it stopped, also across epochs:
+ * its draw j of epoch e is number g = e * draws + j of all, in pass g div units, each pass being a
+ * separate permutation. With replacement all draws are independent.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,10 +22,10 @@ static const char memory[] = "the labels' draws";
 
 /* Labels without a draw are not in the tree: S strata of L labels. */
 struct allocation {
-    int64_t *draws;   /* [S] an epoch */
+    int64_t *draws;   /* [S] per epoch */
     uint32_t *labels; /* [S] */
     uint32_t *strata; /* [L], or NO_STRATUM */
-    double rounding;  /* draws are this off the shares of M at most */
+    double rounding;  /* the most by which draws differ from the shares of M */
 };
 
 static const struct allocation *allocation_of(const struct order *order)
@@ -59,7 +59,7 @@ static struct allocation *allocation_new(uint32_t labels)
     return NULL;
 }
 
-/* Takes `allocation` over, whose draws are those of the labels still. */
+/* Takes `allocation`, whose draws are still those of the labels. */
 static enum error finish(struct order *order, struct allocation *allocation)
 {
     uint32_t strata = 0;
@@ -114,7 +114,7 @@ static enum error equal_init(struct order *order, const struct design_fields *fi
     return finish(order, allocation);
 }
 
-/* Draws by numbers[L], each times the label's units with `by_units`. */
+/* Allocates draws by numbers[L], each times the label's units if `by_units`. */
 static enum error share_out(struct order *order, const double *numbers, bool by_units,
                             struct allocation *allocation)
 {
@@ -174,7 +174,7 @@ static struct random_key passes_key(const struct order *order, uint32_t label)
     return random_key_at(order_walk_key(order), label);
 }
 
-/* The runs of a deal, cut where a label's pass ends: at most one run a position. */
+/* The runs of a deal, split where a label's pass ends: at most one run per position. */
 static void permute(const struct order *order, const struct epoch *epoch, struct deal *deal)
 {
     const struct allocation *allocation = allocation_of(order);

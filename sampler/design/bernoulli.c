@@ -4,9 +4,9 @@
  * those of srs, a permutation of all rows; each has one trial (bernoulli_trials.h), and those that
  * fail are skipped. The probability is r to within 2^-64.
  *
- * Drawing evaluates the trials of the positions it covers. Unit number j of an epoch is found by
- * the successes before each of at most BLOCKS parts of the epoch, a table that is counted when it
- * is first needed (epoch_tables.h).
+ * Drawing evaluates the trials of the positions that it covers. Unit number j of an epoch is found
+ * by a table of the successes before each of at most BLOCKS parts of the epoch, counted on first
+ * use (epoch_tables.h).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -22,7 +22,7 @@
 
 #define BLOCKS 65536
 #define BLOCK_POSITIONS 4096 /* at least */
-#define LEAST_UNITS 0.01     /* of an epoch on average: a batch must come to an end */
+#define LEAST_UNITS 0.01     /* per epoch on average: a batch must come to an end */
 
 struct bernoulli {
     double rate;
@@ -89,7 +89,7 @@ static uint64_t places_key(const struct epoch *epoch)
     return random_at(epoch->units, 0);
 }
 
-/* Successes among first ... first + count - 1, as numbers from 0. */
+/* Successes among first ... first + count - 1, as offsets from 0. */
 static size_t find_successes(const struct order *order, const struct epoch *epoch, int64_t first,
                              size_t count, uint16_t *ret_places)
 {
@@ -105,7 +105,7 @@ static size_t find_successes(const struct order *order, const struct epoch *epoc
     return found;
 }
 
-/* Many successes: all positions in vectors, and those that succeed are kept. */
+/* Many successes: permutes all positions in vectors, and keeps the successes. */
 static void permute_all(const struct permutation_run *run, const uint16_t *places, size_t found,
                         int64_t *ret_rows)
 {
@@ -165,7 +165,7 @@ static int64_t bernoulli_count(const struct order *order, const struct epoch *ep
     return bernoulli_trials_count(epoch->choices, bernoulli_of(order)->limit, first, positions);
 }
 
-/* Place of the set bit number j of a mask. */
+/* Index of the set bit number j of a mask. */
 static int64_t bit_number(uint64_t mask, int64_t j)
 {
     for (; j > 0; j--)
@@ -173,8 +173,8 @@ static int64_t bit_number(uint64_t mask, int64_t j)
     return __builtin_ctzll(mask);
 }
 
-/* The position of head number j (from 0) at or behind `first`; M when there are only *ret_seen.
- * Whole steps are counted, then 64 at a time. */
+/* The position of success number j (from 0) at or after `first`; M if there are only *ret_seen.
+ * Counts whole steps, then 64 at a time. */
 static int64_t find_head(const struct order *order, const struct epoch *epoch, int64_t first,
                          int64_t j, int64_t *ret_seen)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * random_at(key, p) is mix(mix(p * RANDOM_STEP + key.first) ^ key.second): the inner sum goes up by
- * the same number from position to position, so that lanes add instead of multiplying, and all that
- * is left are two mixes of 64 bits in 8 lanes. 0.5 ns a position with AVX-512. GNU C vectors, no
+ * random_at(key, p) is mix(mix(p * RANDOM_STEP + key.first) ^ key.second): the inner sum increases
+ * by the same number from position to position, so that lanes add instead of multiplying, which
+ * leaves two mixes of 64 bits in 8 lanes. 0.5 ns per position with AVX-512. GNU C vectors, no
  * intrinsics: one body, compiled for AVX-512, for AVX2 and for the compiler's default.
  */
 #include "sampler/design/bernoulli_trials.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cluster: m whole groups in random order (all of them by default), the units of a group together,
- * in frame order. Where groups differ in size, a position is found by the sums of the sizes before
+ * in frame order. If groups differ in size, a position is found by the sums of the sizes before
  * each PLACES groups of the epoch's order, a table of 8 bytes per PLACES groups that is made once
- * an epoch (epoch_tables.h); where all are of one size, by a division.
+ * per epoch (epoch_tables.h); if all have one size, by a division.
  *
- * M is N, or with m below the number of groups the m largest groups' units: positions behind the
- * last unit of an epoch are skipped.
+ * M is N, or, with m below the number of groups, the units of the m largest groups: positions after
+ * the last unit of an epoch are skipped.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct cluster {
     int64_t taken;               /* m */
     int64_t same_units;          /* all groups are of this size; 0: they differ */
     int64_t blocks;              /* of PLACES groups, m of them in all */
-    struct epoch_tables *tables; /* [blocks + 1] units before; NULL: the same size */
+    struct epoch_tables *tables; /* [blocks + 1] units before; NULL: all of one size */
 };
 
 static const struct cluster *cluster_of(const struct order *order)
@@ -107,7 +107,7 @@ static enum error cluster_init(struct order *order, const struct design_fields *
 
 /* ---- groups in the epoch's order ---------------------------------------- */
 
-/* The groups at places first ... first + PLACES - 1, or fewer at the end; returns how many. */
+/* The groups at places first ... first + PLACES - 1, or fewer at the end; returns their number. */
 static size_t groups_at(const struct order *order, const struct epoch *epoch, int64_t first,
                         uint64_t ret_groups[PLACES])
 {
@@ -153,7 +153,7 @@ struct place {
     uint64_t groups[PLACES];
     size_t count; /* of groups */
     size_t at;    /* in groups */
-    int64_t unit; /* of that group */
+    int64_t unit; /* within that group */
 };
 
 static void open_block(const struct order *order, const struct epoch *epoch, int64_t block,
@@ -164,7 +164,7 @@ static void open_block(const struct order *order, const struct epoch *epoch, int
     place->at = 0;
 }
 
-/* To the unit at position p, which the epoch has. */
+/* Moves to the unit at position p, which must exist. */
 static void find_place(const struct order *order, const struct epoch *epoch, int64_t p,
                        struct place *place)
 {
@@ -190,7 +190,7 @@ static void find_place(const struct order *order, const struct epoch *epoch, int
     place->unit = left;
 }
 
-/* Units of the group at hand, at most `count`; then the cursor stands behind them. */
+/* Takes at most `count` units of the current group, and moves past them. */
 static size_t take(const struct order *order, const struct epoch *epoch, struct place *place,
                    size_t count, int64_t *ret_rows)
 {

@@ -52,7 +52,7 @@ const struct design_field *design_field_list(void)
     return list;
 }
 
-/* Which fields a design has, as bits 1 << FIELD_...; and those that may be left out. */
+/* The fields of a design, as bits 1 << FIELD_...; and the optional ones. */
 struct design_needs {
     const char *design;
     unsigned has, may_lack;

@@ -15,7 +15,7 @@ struct table {
 };
 
 struct epoch_tables {
-    pthread_mutex_t mutex; /* for all below */
+    pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t changed;
     uint64_t clock;
     struct table tables[EPOCH_TABLES];
@@ -51,7 +51,7 @@ void epoch_tables_free(struct epoch_tables *tables)
     free(tables);
 }
 
-/* The epoch's table; else the one that nobody uses and that was used longest ago; else NULL. */
+/* The epoch's table; else the least recently used one that is not in use; else NULL. */
 static struct table *choose(struct epoch_tables *tables, int64_t epoch)
 {
     struct table *oldest = NULL;

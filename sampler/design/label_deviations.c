@@ -16,7 +16,7 @@
 
 #define NAMES_SHOWN 8
 
-/* Welford's recurrence of one label. */
+/* Welford's recurrence for one label. */
 struct spread {
     int64_t count;
     double mean;
@@ -30,7 +30,7 @@ struct survey {
     bool is_weight; /* the column is the store's weight, else a feature */
     size_t feature;
     struct spread *spreads; /* [L] */
-    int64_t found;          /* units of the frame met so far */
+    int64_t found;          /* units of the frame found so far */
 };
 
 /* ---- one value after the other ------------------------------------------ */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * proportional: the tree deals positions out to the strata by their sizes; each stratum runs
- * through a permutation of its own, or, with replacement, draws from all of it each time. Label
- * counts are the same exact ones either way.
+ * proportional: the tree deals positions to the strata by their sizes; each stratum runs through
+ * its own permutation or, with replacement, draws from all of it each time. The exact label counts
+ * are the same in both cases.
  */
 #include <stdlib.h>
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pxk: batches of p labels with k units each. One endless walk that epochs only count: global
+ * pxk: batches of p labels with k units each. One endless walk, which epochs only subdivide: global
  * position = batch * p k + turn in the batch * k + unit in the turn.
  *
- * Two walks of the same kind lie in it. The labels': turn t (of all turns, p a batch) is draw t,
- * in round t div L, in which every label has exactly one turn; p draws in a row from a batch's
- * first are p different labels. A label's units': its turn number is the round, so that its draws
- * are g = round * k + i; k draws in a row from a turn's first are k different units.
+ * It consists of two walks of the same kind. The labels': turn t (of all turns, p per batch) is
+ * draw t, in round t div L, in which every label has exactly one turn; the p consecutive draws of a
+ * batch are p different labels. A label's units': its turn number is the round, so that its draws
+ * are g = round * k + i; the k consecutive draws of a turn are k different units.
  *
- * A walk goes through its n items pass by pass. What has to differ (a batch's labels, a turn's
- * units), s draws, may lie across two passes, the last a items of the one and the first b = s - a
- * of the other:
+ * A walk goes through its n items pass by pass. Draws that must differ (a batch's labels, a turn's
+ * units), s of them, may span two passes, the last a items of the one and the first b = s - a of
+ * the other:
  *   n >= 3 s, s <= SEAM_ITEMS  every pass has a permutation of its own. Those of the first b items
  *                   of a pass that are among the last a of the pass before are exchanged, the t-th
  *                   of them with the t-th item of places b ... b + a - 1 that is not: there are
@@ -116,7 +116,7 @@ static void pxk_release(struct order *order)
 struct walk {
     int64_t items;          /* n */
     int64_t apart;          /* s */
-    int64_t passes_a_group; /* 1: every pass has a permutation of its own */
+    int64_t passes_a_group; /* 1: every pass has its own permutation */
     bool mends_seams;
     struct random_key key;
 };
@@ -167,9 +167,9 @@ static void init_pass(const struct walk *walk, int64_t pass, struct permutation 
     permutation_init(ret_pass, (uint64_t)walk->items, pass_key(walk, pass));
 }
 
-/* What is exchanged at the head of a pass: places from[i] and to[i]. */
+/* Exchanges at the head of a pass: places from[i] and to[i]. */
 struct seam {
-    int64_t end; /* places from here on are as they are; 0: no seam */
+    int64_t end; /* places from here on are unchanged; 0: no seam */
     uint32_t count;
     int64_t from[SEAM_ITEMS], to[SEAM_ITEMS];
 };
@@ -237,7 +237,7 @@ static int64_t find_draw(const struct walk *walk, int64_t pass, uint64_t item)
 
 /* ---- turns of labels ---------------------------------------------------- */
 
-/* A round, to ask for the label of one turn after the other. */
+/* A round, for looking up the labels of successive turns. */
 struct round {
     int64_t number; /* -1: none yet */
     struct walk walk;
@@ -263,8 +263,8 @@ static int64_t turn_of_label(const struct order *order, int64_t round, uint32_t 
     return find_draw(&walk, round, label);
 }
 
-/* Draws of a label before global position P: k for each round before P's, and those of its turn in
- * that round. */
+/* Draws of a label before global position P: k for each earlier round, and those of its turn in P's
+ * round. */
 static int64_t label_draws_before(const struct order *order, uint32_t label, int64_t position)
 {
     int64_t units = turns_of(order)->units_a_label;
@@ -277,11 +277,11 @@ static int64_t label_draws_before(const struct order *order, uint32_t label, int
 
 /* ---- positions to rows -------------------------------------------------- */
 
-/* The draws of a block: a run of consecutive ones for each turn, or two where a pass ends in it. */
+/* The draws of a block: one run of consecutive ones for each turn, or two if a pass ends in it. */
 struct draws {
     struct permutation_run runs[ORDER_BLOCK]; /* at least one draw each */
     struct walk walks[ORDER_BLOCK];           /* of each run, */
-    int64_t passes[ORDER_BLOCK];              /* and the pass that it lies in */
+    int64_t passes[ORDER_BLOCK];              /* and its pass */
     uint32_t labels[ORDER_BLOCK];
     uint64_t ranks[ORDER_BLOCK];
     size_t count;
@@ -371,7 +371,7 @@ static enum error pxk_positions(const struct order *order, const struct epoch *e
     struct walk walk = walk_of_units(order, label);
     int64_t start = epoch->number * order->epoch_positions;
     int64_t first = label_draws_before(order, label, start);
-    int64_t last = label_draws_before(order, label, start + end); /* one behind it */
+    int64_t last = label_draws_before(order, label, start + end); /* one after it */
     enum error error = OK;
     for (int64_t pass = first / walk.items; pass * walk.items < last && !error; pass++) {
         int64_t draw = find_draw(&walk, pass, rank);
@@ -404,8 +404,8 @@ static double pxk_label_share(const struct order *order, uint32_t label)
     return 1.0 / (double)turns_of(order)->labels;
 }
 
-/* Within a round a label is up to a turn ahead or behind; where epochs begin within a round, at
- * both ends. */
+/* Within a round a label is up to one turn ahead or behind; if epochs begin within a round, at both
+ * ends. */
 static double pxk_balance_error(const struct order *order)
 {
     const struct turns *turns = turns_of(order);

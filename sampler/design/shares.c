@@ -11,7 +11,7 @@
 
 #include "common/array.h"
 
-#define DECIMAL_DIGITS 18 /* a mantissa of 17 digits, and powers of ten below 2^63 */
+#define DECIMAL_DIGITS 18 /* a mantissa of 17 digits; powers of ten below 2^63 */
 
 typedef unsigned __int128 wide;
 
@@ -31,7 +31,7 @@ static struct decimal decimal_of(double number)
             break;
     }
     struct decimal decimal = {.mantissa = (uint64_t)(text[0] - '0')};
-    const char *digit = text + 2; /* behind the point, or whatever the locale has there */
+    const char *digit = text + 2; /* after the decimal point, whatever the locale uses */
     for (; *digit != 'e'; digit++) {
         decimal.mantissa = 10 * decimal.mantissa + (uint64_t)(*digit - '0');
         decimal.exponent--;
@@ -86,7 +86,7 @@ static uint64_t cut(wide value, unsigned bits)
     return value == 0 || value >> bits != 0 ? (uint64_t)(value >> bits) : 1;
 }
 
-/* A number as an integer of 93 bits when it is of the largest's size. */
+/* A number as an integer, of 93 bits if it has the magnitude of the largest. */
 static wide fixed_of(double number, int largest)
 {
     int exponent;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * srs, simple random sampling: one permutation of all rows an epoch; with replacement every
- * position is a draw of its own from all rows.
+ * srs, simple random sampling: one permutation of all rows per epoch; with replacement every
+ * position is an independent draw from all rows.
  */
 #include "sampler/design/designs.h"
 #include "sampler/order/position_list.h"
@@ -43,7 +43,7 @@ static int64_t srs_position(const struct order *order, const struct epoch *epoch
     return (int64_t)permutation_find(&permutation, (uint64_t)row);
 }
 
-/* With replacement: every draw before `end` is looked at. */
+/* With replacement: examines every draw before `end`. */
 static enum error srs_positions(const struct order *order, const struct epoch *epoch, int64_t row,
                                 int64_t end, struct position_list *list)
 {

@@ -27,7 +27,7 @@ static uint64_t start_of(const struct order *order, const struct epoch *epoch)
     return random_below(epoch->units, 0, (uint64_t)frame_units(order->frame));
 }
 
-/* One division for the first row, then steps of adding. */
+/* One division for the first row, then additions. */
 static size_t systematic_units(const struct order *order, const struct epoch *epoch, int64_t first,
                                size_t count, int64_t *ret_rows, uint32_t *ret_labels)
 {
@@ -54,7 +54,7 @@ static int64_t systematic_position(const struct order *order, const struct epoch
     wide units = (wide)(uint64_t)frame_units(order->frame);
     wide size = (wide)(uint64_t)order->epoch_positions;
     wide start = start_of(order, epoch);
-    wide lowest = (wide)(uint64_t)row * size; /* numerators of the row: size of them, from here */
+    wide lowest = (wide)(uint64_t)row * size; /* the row's numerators: `size` of them, from here */
     wide draw = lowest <= start ? 0 : (lowest - start + units - 1) / units;
     return draw < size && start + draw * units < lowest + size ? (int64_t)draw : -1;
 }

@@ -47,7 +47,7 @@ weight weight_of(const struct weight_sums *sums, int64_t row)
     return fixed(sums->weights[row], sums->scale);
 }
 
-/* What a unit counts in the sums. */
+/* A unit's contribution to the sums. */
 static inline weight drawn_weight(const struct weight_sums *sums, int64_t row)
 {
     weight own = weight_of(sums, row);
@@ -61,7 +61,7 @@ static inline bool is_certain(const struct weight_sums *sums, int64_t row)
 
 /* ---- reading the column ------------------------------------------------- */
 
-/* Checks all; the largest one to *ret_largest, those above 0 to *ret_some. */
+/* Checks all; *ret_largest: the largest one, *ret_some: number of those above 0. */
 static enum error look_through(const struct frame *frame, double *ret_largest, int64_t *ret_some)
 {
     const double *weights = frame_weights(frame);
@@ -97,8 +97,8 @@ static weight sum_all(const struct weight_sums *sums)
     return sum;
 }
 
-/* From a scale at which N times the largest weight fits to the one that uses all bits. (Cut weights
- * may round to a bit more; there is room for it.) */
+/* Starts at a scale at which N times the largest weight fits, and ends at the one that uses all
+ * bits. (Truncated weights may round to slightly more; there is room for it.) */
 static void choose_scale(struct weight_sums *sums, double largest)
 {
     int exponent;
@@ -110,7 +110,7 @@ static void choose_scale(struct weight_sums *sums, double largest)
 
 /* ---- certain units ------------------------------------------------------ */
 
-/* Units of at least `limit`: how many, and their sum. */
+/* Units of at least `limit`: their number and sum. */
 static weight sum_above(const struct weight_sums *sums, weight limit, int64_t *ret_count)
 {
     weight sum = 0;
@@ -126,7 +126,7 @@ static weight sum_above(const struct weight_sums *sums, weight limit, int64_t *r
     return sum;
 }
 
-/* The limit only falls: who was certain stays it. */
+/* The limit only falls: certain units stay certain. */
 static void find_certain(struct weight_sums *sums, int64_t size, int64_t some)
 {
     weight total = sum_all(sums);
@@ -254,7 +254,7 @@ void weight_sums_release(struct weight_sums *sums)
 
 /* ---- questions ---------------------------------------------------------- */
 
-/* The block that holds a point. */
+/* The block that contains a point. */
 static int64_t find_block(const struct weight_sums *sums, weight point)
 {
     size_t part = part_of(sums, point);
@@ -270,7 +270,7 @@ static int64_t find_block(const struct weight_sums *sums, weight point)
     return low;
 }
 
-/* From the end of the block that is nearer. */
+/* Searches from the nearer end of the block. */
 static int64_t find_in_block(const struct weight_sums *sums, int64_t block, weight point)
 {
     weight left = point - sums->before[block];
@@ -293,7 +293,7 @@ static int64_t find_in_block(const struct weight_sums *sums, int64_t block, weig
     }
 }
 
-/* Memory is asked for well before it is needed: at 1e9 units every step misses every cache. */
+/* Prefetches memory well before it is needed: at 1e9 units every step misses every cache. */
 void weight_sums_find(const struct weight_sums *sums, const weight *points, size_t count,
                       int64_t *ret_rows)
 {

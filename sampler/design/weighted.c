@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weighted: probability in proportion to weight. With replacement N draws an epoch, each from all
+ * weighted: probability proportional to weight. With replacement N draws per epoch, each from all
  * units. Without: one systematic sample of n units in frame order from a random start, at intervals
- * of W / n on the line of summed weights (units that would be met twice are taken for certain
- * first, weight_sums.h); positions are the sample's units in random order.
+ * of W / n on the line of cumulative weights (units that would be hit twice are certain, and
+ * included first, weight_sums.h); positions are the sample's units in random order.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -42,7 +42,7 @@ static double weighted_probability(const struct order *order, int64_t row)
            ((double)own / (double)sums->total);
 }
 
-/* A label's share: of the certain units its own, and of the others its part of the weight. */
+/* A label's share: the number of its certain units, plus its part of the other units' weight. */
 static enum error share_out(const struct order *order, double *shares)
 {
     const struct weight_sums *sums = &weighted_of(order)->sums;
@@ -123,7 +123,7 @@ static struct point_keys keys_of(const struct epoch *epoch)
                                .high = random_key_at(epoch->units, 1)};
 }
 
-/* Uniform on [0, W), exactly: as many random bits as W has, again while they are W or more. */
+/* Uniform on [0, W), exactly: as many random bits as W has, redrawn while they are W or more. */
 static weight draw_point(const struct weight_sums *sums, const struct point_keys *keys,
                          uint64_t number)
 {
@@ -140,10 +140,10 @@ static weight draw_point(const struct weight_sums *sums, const struct point_keys
 
 /* ---- without: the systematic sample ------------------------------------- */
 
-/* Its point number j is floor((start + j W) / n), in pieces that do not overflow. */
+/* Its point number j is floor((start + j W) / n), in parts that do not overflow. */
 struct sample {
     weight start_whole, interval_whole; /* divided by n, */
-    uint64_t start_rest, interval_rest; /* and what is left */
+    uint64_t start_rest, interval_rest; /* and the remainders */
     uint64_t points;                    /* n, without the certain units */
 };
 
@@ -169,7 +169,7 @@ static weight point_at(const struct sample *sample, uint64_t j)
     return sample->start_whole + j * sample->interval_whole + rests / sample->points;
 }
 
-/* The first point at or behind a weight; `points` when there is none. */
+/* The first point at or after a weight; `points` if there is none. */
 static uint64_t first_point(const struct sample *sample, weight from)
 {
     uint64_t low = 0;
@@ -202,7 +202,7 @@ static void draw_with_replacement(const struct order *order, const struct epoch 
     weight_sums_find(sums, points, count, ret_rows);
 }
 
-/* Places of the sample: certain units come first, then the points. */
+/* Places of the sample: certain units first, then the points. */
 static void take_sample(const struct order *order, const struct epoch *epoch, int64_t first,
                         size_t count, int64_t *ret_rows)
 {
@@ -271,7 +271,7 @@ static int64_t weighted_position(const struct order *order, const struct epoch *
     return (int64_t)permutation_find(&places, (uint64_t)place);
 }
 
-/* With replacement: every draw before `end` is looked at. */
+/* With replacement: examines every draw before `end`. */
 static enum error weighted_positions(const struct order *order, const struct epoch *epoch,
                                      int64_t row, int64_t end, struct position_list *list)
 {
