@@ -70,7 +70,7 @@ static size_t first_with(const struct store_codes *codes, size_t code, size_t ro
 }
 
 /* The block's list has its texts in the order of their first rows, so that numbers by appearance
- * are the same as if each row had been asked. */
+ * are the same as row by row. */
 static enum error number_codes(struct class_column *column, const struct store_codes *codes,
                                size_t rows, size_t *ret_row)
 {
@@ -105,8 +105,8 @@ enum error class_column_add(struct class_column *column, const struct text *text
 
 /* ---- the end ------------------------------------------------------------ */
 
-/* Is category(row) = (row + shift) mod L throughout? Only a column whose numbers by appearance go
- * round can be like that, and the first round decides. */
+/* Is category(row) = (row + shift) mod L throughout? Only a column whose numbers by appearance are
+ * cyclic can be like that, and the first round decides. */
 static bool goes_round(const struct class_column *column)
 {
     const struct spool *codes = &column->codes;

@@ -11,9 +11,9 @@ struct class_rows {
     struct counting_sort offsets; /* kinds are codes */
     struct section_writer *writer;
     unsigned width;
-    uint64_t first, count; /* the part of the result that is made */
+    uint64_t first, count; /* the part of the result being made */
     uint8_t *rows;         /* [count] of `width` bytes */
-    uint64_t pieces;       /* of the section, that were there before */
+    uint64_t pieces;       /* of the section, before this part */
 };
 
 static enum error count_codes(void *context, unsigned run, struct spool_cursor *cursor)
@@ -28,8 +28,8 @@ static enum error count_codes(void *context, unsigned run, struct spool_cursor *
     return error;
 }
 
-/* A block of codes [count] of neighbouring rows; rows go to [all->first, + count) of the result,
- * those of another part of it nowhere. One loop for each width. */
+/* A block of codes [count] of consecutive rows; rows go to [all->first, + count) of the result,
+ * those of another part nowhere. One loop for each width. */
 #define DEFINE_PLACE(name, type)                                                                  \
     static void place_##name(const struct class_rows *all, uint64_t *next, const uint32_t *codes, \
                              size_t count, uint64_t row)                                          \
@@ -110,7 +110,7 @@ static enum error make_parts(struct class_rows *all, const uint32_t *ranks, cons
     return error;
 }
 
-/* One a hand, but for very many categories. */
+/* One per thread, except for very many categories. */
 static unsigned count_runs(const struct spool_team *team, uint32_t categories)
 {
     uint64_t most = OFFSETS_BYTES / (categories * sizeof(uint64_t));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * next[run][kind] is first how many rows of the kind the run has, then where its next one goes.
- * Both in the same place, so that each run touches one array of K entries, which no other thread
- * writes: no atomics, no false sharing but at the arrays' ends.
+ * next[run][kind] is first the run's number of rows of the kind, then the place of its next one.
+ * Both use the same memory, so that each run touches one array of K entries, which no other thread
+ * writes: no atomics, no false sharing except at the arrays' ends.
  *
  * starts[kind] + counts of runs 0 ... r - 1 is where run r begins; after a placing pass every run's
  * next[kind] stands where run r + 1 began: counting_sort_rewind() uses that.
@@ -46,7 +46,8 @@ static uint64_t start_of(const uint64_t *starts, const uint32_t *ranks, size_t k
     return starts[ranks ? ranks[kind] : kind];
 }
 
-/* [K] by [R], a column of R at a time: R arrays are read side by side, R <= TEAM_LIMIT streams. */
+/* [K] by [R], for each kind over all runs: R arrays are read in parallel, R <= TEAM_LIMIT
+ * streams. */
 void counting_sort_sum(struct counting_sort *sort, const uint64_t *starts, const uint32_t *ranks)
 {
     for (size_t kind = 0; kind < sort->kinds; kind++) {
@@ -59,7 +60,7 @@ void counting_sort_sum(struct counting_sort *sort, const uint64_t *starts, const
     }
 }
 
-/* Where a run has ended, the next one began. */
+/* Where one run ended, the next one began. */
 void counting_sort_rewind(struct counting_sort *sort, const uint64_t *starts, const uint32_t *ranks)
 {
     uint64_t *last = sort->next[sort->runs - 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Everything of a frame but the list itself is known when a scan is over, so that all sections have
- * their place before the first is written. */
+/* After the scan everything about a frame except the list itself is known, so that all sections
+ * have their place before the first is written. */
 #include "sampler/build/frame_build_private.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@
 #define READING_BYTES ((uint64_t)32 << 20) /* blocks of the store, buffers */
 #define WAIT_MS 200
 #define MEMORY_MOST ((uint64_t)2 << 30)
-#define MEMORY_SHARE 4 /* one part in so many */
+#define MEMORY_SHARE 4 /* one part of this many */
 
 /* ---- the plan ----------------------------------------------------------- */
 
@@ -111,7 +111,7 @@ static void tell_written(struct frame_build *build)
              ingest->ids.rows, done / 1e6, all / 1e6, 100 * done / all);
 }
 
-/* Of two failures the one that came first stopped the other. */
+/* Of two failures, the first one stopped the other thread. */
 static enum error first_failure(const struct frame_build *build)
 {
     const struct error_report *columns = &build->columns_report, *rows = &build->rows_report;
@@ -146,7 +146,7 @@ static enum error write_sections(struct frame_build *build)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* A quarter of the memory that there is to use, at most 2 GiB. */
+/* A quarter of the usable memory, at most 2 GiB. */
 static uint64_t default_memory(void)
 {
     struct machine machine;
@@ -165,8 +165,8 @@ static uint64_t memory_for(uint64_t memory_bytes)
 
 /* ---- one build ---------------------------------------------------------- */
 
-/* The rest of `memory_bytes` is shared between columns put aside and sorting. *is_read: no more of
- * the store is needed. */
+/* The rest of `memory_bytes` is shared between spooled columns and sorting. *is_read: the store is
+ * no longer needed. */
 static enum error run(struct frame_build *build, const char *uri, const char *path,
                       uint64_t memory_bytes, _Atomic bool *is_read)
 {
@@ -236,7 +236,7 @@ enum error frame_build_by_scan(const char *uri, struct frame **ret_frame)
 
 /* ---- a range ------------------------------------------------------------ */
 
-/* Zero units: it is something else. */
+/* Zero units: it is another kind of store. */
 static enum error read_range(const char *uri_text, struct range *ret_range)
 {
     struct uri uri;
@@ -299,7 +299,7 @@ static enum error new_building(const char *uri, const char *path, uint64_t memor
     return error;
 }
 
-/* `ret_frame` NULL: a file is made. */
+/* `ret_frame` NULL: makes a file. */
 static enum error build_apart(const char *uri, const char *path, uint64_t memory_bytes,
                               struct frame **ret_frame)
 {

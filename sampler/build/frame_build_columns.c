@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* frame_build_columns(): one pass over each column, for its section and for the digest at once. */
+/* frame_build_columns(): one pass over each column, for its section and the digest at once. */
 #include "sampler/build/frame_build_private.h"
 #include "sampler/build/spool_cursor.h"
 #include "sampler/frame/frame_digester.h"
 #include "sampler/frame/section_writer.h"
 
-/* The cursor's next ids; *ret_count 0 at the end. Those behind the rule are new to the digest. */
+/* The cursor's next ids; *ret_count 0 at the end. Those after the rule are new to the digest. */
 static enum error write_some_ids(struct spool_cursor *cursor, struct section_writer *writer,
                                  struct frame_digester *digester, size_t *ret_count)
 {
@@ -39,7 +39,7 @@ static enum error write_ids(const struct spool *ids, struct section_writer *writ
     return error;
 }
 
-/* Final codes, straight into the section's buffer. */
+/* Writes final codes straight into the section's buffer. */
 static void renumber(void *space, unsigned width, const uint32_t *codes, size_t count,
                      const uint32_t *ranks)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* frame_build_rows(): the sorted sections, one after the other, each by a team. */
+/* frame_build_rows(): the sorted sections, one after another, each by a team. */
 #include "sampler/build/class_rows.h"
 #include "sampler/build/frame_build_private.h"
 

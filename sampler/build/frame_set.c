@@ -10,7 +10,7 @@
 #include "sampler/build/frame_build.h"
 
 struct frame_set {
-    struct named_frame **frames; /* owned, each too, so that they lie still */
+    struct named_frame **frames; /* owned, also each one, so that they never move */
     size_t count, capacity;
 };
 
@@ -45,7 +45,7 @@ void frame_set_free(struct frame_set *set)
 
 /* ---- names -------------------------------------------------------------- */
 
-/* How much of `text` may be in a name. */
+/* How long a prefix of `text` may be a name. */
 static size_t name_length(const char *text)
 {
     return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");

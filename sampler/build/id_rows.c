@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ids that lie close together go through a table of rows by id (id_table.c). Others are sorted as
- * (id, row) pairs, in three passes, each of which reads or writes memory in one direction:
+ * Dense ids use a table of rows by id (id_table.c). Others are sorted as (id, row) pairs, in three
+ * passes, each of which reads or writes memory in one direction:
  *
  *   count   the range is cut into P parts of 2^part_bits ids each, so that a part has some 4,096
  *           pairs, 64 KiB, where ids are spread evenly: what fits one core's cache. Every hand
@@ -12,11 +12,11 @@
  *   sort    each part by its low bits, eight at a time from the lowest, then packed to rows where
  *           its pairs were. Packing is safe in place: a row is narrower than a pair.
  *
- * A part with more pairs than a hand's spare memory holds is crowded: its ids are a range by
- * themselves, which is cut again or is dense enough for a table. That ends, because a part has at
+ * A part with more pairs than a thread's spare memory holds is crowded: its ids become a range,
+ * which is divided again or is dense enough for a table. This terminates, because a part has at
  * most half the ids of its range.
  *
- * Dimensions: P parts, H hands.
+ * Dimensions: P parts, H hands (threads).
  */
 #include "sampler/build/id_rows.h"
 
@@ -28,13 +28,13 @@
 #include "sampler/build/counting_sort.h"
 #include "sampler/build/id_rows_private.h"
 
-#define TABLE_WASTE 8 /* a table may have so many entries for each id */
+#define TABLE_WASTE 8 /* a table may have this many entries per id */
 #define SMALL_RANGE ((uint64_t)1 << 20)
 #define PARTS 65536        /* at most */
 #define ROWS_PER_PART 4096 /* about */
 #define DIGIT_BITS 8
 #define DIGITS (1 << DIGIT_BITS)
-/* The place of a crowded part: outside the window [first, first + count) wherever that lies. */
+/* The place of a crowded part: outside any window [first, first + count). */
 #define NOWHERE ((uint64_t)1 << 63)
 
 struct id_pair {
@@ -51,13 +51,13 @@ struct id_pairs {
     uint64_t *starts; /* owned; [parts + 1]: the parts' first places; NOWHERE: too crowded */
     uint64_t *counts; /* owned; [parts] */
     uint64_t most_pairs, most_in_part;
-    uint64_t first, count;  /* places that are made now */
+    uint64_t first, count;  /* places being made now */
     struct id_pair *pairs;  /* [count] */
     uint64_t most_spare;    /* rows of the largest part of these */
-    struct id_pair *spares; /* [hands * most_spare], behind the pairs */
+    struct id_pair *spares; /* [hands * most_spare], after the pairs */
     size_t *units;          /* owned; parts that begin a piece of the section */
-    uint64_t pieces;        /* of the section, that were there before */
-    pthread_mutex_t lock;   /* of the id that comes twice */
+    uint64_t pieces;        /* of the section, before this group */
+    pthread_mutex_t lock;   /* guards the duplicate id */
     bool is_twice;
 };
 
@@ -114,7 +114,7 @@ static void place_parts(struct id_pairs *sort)
 
 /* ---- sorting ------------------------------------------------------------ */
 
-/* By one digit, stable. */
+/* Sorts by one digit, stably. */
 static void sort_digit(const struct id_pair *from, struct id_pair *to, size_t count, unsigned shift)
 {
     size_t next[DIGITS] = {0};
@@ -130,7 +130,7 @@ static void sort_digit(const struct id_pair *from, struct id_pair *to, size_t co
         to[next[from[i].id >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-/* Returns where they are: at `pairs` or at `spare`. */
+/* Returns where they end up: at `pairs` or at `spare`. */
 static struct id_pair *sort_part(const struct id_pairs *sort, struct id_pair *pairs,
                                  struct id_pair *spare, size_t count)
 {
@@ -143,7 +143,7 @@ static struct id_pair *sort_part(const struct id_pairs *sort, struct id_pair *pa
     return pairs;
 }
 
-/* Rows of sorted pairs, packed to `to`, which may lie in front of them. */
+/* Rows of sorted pairs, packed at `to`, which may precede them. */
 static void *pack_rows(const struct id_pair *pairs, size_t count, uint8_t *to, unsigned width)
 {
     for (size_t i = 0; i < count; i++, to += width) {
@@ -153,7 +153,7 @@ static void *pack_rows(const struct id_pair *pairs, size_t count, uint8_t *to, u
     return to;
 }
 
-/* Parts are begun in their order, so that the smallest id of all is met before all have ended. */
+/* Parts are started in order, so that the smallest duplicate id is found before all have ended. */
 static enum error note_twice(struct id_pairs *sort, const struct id_pair *pair)
 {
     struct id_twice *twice = sort->all->twice;
@@ -201,7 +201,7 @@ static enum error put_unit(void *context, unsigned hand, uint64_t unit)
 
 static enum error write_range(struct id_rows *all, const struct id_range *range);
 
-/* Parts [part, end) by pieces of the section; returns how many. */
+/* Divides parts [part, end) into pieces of the section; returns their number. */
 static uint64_t cut_units(struct id_pairs *sort, size_t part, size_t end)
 {
     uint64_t most = SECTION_PIECE_BYTES / sort->all->writer->section->width;
@@ -230,7 +230,7 @@ static enum error sort_and_put(struct id_pairs *sort, uint64_t units)
     return error ? error : team_run(&put, team->hands);
 }
 
-/* Parts [part, end), none of them crowded, which have `rows` rows. */
+/* Writes parts [part, end), none of them crowded, with `rows` rows. */
 static enum error write_parts(struct id_pairs *sort, size_t part, size_t end, uint64_t rows)
 {
     struct spool_team *team = &sort->all->team;
@@ -260,7 +260,7 @@ static enum error write_crowded(struct id_pairs *sort, size_t part)
     return write_range(sort->all, &range);
 }
 
-/* Neighbouring parts together, as many as fit at once. */
+/* Adjacent parts together, as many as fit at once. */
 static enum error write_all(struct id_pairs *sort)
 {
     enum error error = OK;
@@ -281,7 +281,7 @@ static enum error write_all(struct id_pairs *sort)
 
 static void cut_range(struct id_pairs *sort)
 {
-    uint64_t ids = sort->range->last - sort->range->first; /* one less */
+    uint64_t ids = sort->range->last - sort->range->first; /* minus one */
     uint64_t rows = sort->most_in_part / 2 < ROWS_PER_PART ? sort->most_in_part / 2 : ROWS_PER_PART;
     uint64_t wanted = sort->range->rows / rows;
     wanted = wanted < 2 ? 2 : wanted < PARTS ? wanted : PARTS;
@@ -305,7 +305,7 @@ static enum error id_pairs_write(struct id_rows *all, const struct id_range *ran
 {
     struct spool_team *team = &all->team;
     struct id_pairs sort = {.all = all, .range = range, .lock = PTHREAD_MUTEX_INITIALIZER};
-    /* Four fifths for pairs, one for the spares. */
+    /* Four fifths for pairs, one fifth for the spares. */
     sort.most_pairs = all->arena->limit_bytes / 5 * 4 / sizeof(struct id_pair);
     sort.most_in_part = sort.most_pairs / 4 / team->hands;
     cut_range(&sort);
@@ -328,7 +328,7 @@ static enum error id_pairs_write(struct id_rows *all, const struct id_range *ran
 
 static enum error write_range(struct id_rows *all, const struct id_range *range)
 {
-    uint64_t slots = range->last - range->first; /* one less */
+    uint64_t slots = range->last - range->first; /* minus one */
     return slots / TABLE_WASTE < range->rows || slots < SMALL_RANGE ? id_table_write(all, range)
                                                                     : id_pairs_write(all, range);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One pass for each table that fits the memory. */
+/* One pass for each table that fits in memory. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -7,23 +7,23 @@
 #include "sampler/build/id_rows_private.h"
 #include "sampler/frame/packed.h"
 
-#define RUNS_PER_HAND 8 /* that they end at the same time */
+#define RUNS_PER_HAND 8 /* so that they end at the same time */
 
 struct id_table {
     struct id_rows *all;
     uint64_t first, last;   /* ids */
     bool is_last;           /* of its range */
-    unsigned width;         /* bytes of an entry: 4, 8 */
-    uint8_t *entries;       /* row + 1 by id; 0: nobody has it. One more, that nobody reads */
+    unsigned width;         /* bytes per entry: 4, 8 */
+    uint8_t *entries;       /* row + 1 by id; 0: unused. Plus one entry for ids out of range */
     uint64_t slots_a_piece; /* of the section */
-    uint64_t pieces;        /* of the section, that were there before */
-    _Atomic uint64_t rows;  /* that have an id in the table, and are not yet seen in it */
+    uint64_t pieces;        /* of the section, before this range */
+    _Atomic uint64_t rows;  /* with an id in the table, and not yet found in it */
 };
 
 /* ---- filling ------------------------------------------------------------ */
 
-/* What is out of range goes to the last entry: that is quicker than to look. An id that comes twice
- * has one of its rows there. Returns how many are in range. */
+/* Ids out of range go to the last entry, which is faster than a test. A duplicate id keeps one of
+ * its rows. Returns how many are in range. */
 #define DEFINE_FILL(name, id_type, row_type)                                                    \
     static uint64_t fill_##name(const struct id_table *table, const id_type *ids, size_t count, \
                                 uint64_t row)                                                   \
@@ -78,7 +78,7 @@ static enum error fill(void *context, unsigned run, struct spool_cursor *cursor)
 
 /* ---- putting it down ---------------------------------------------------- */
 
-/* The rows of some entries to the front of them. */
+/* Moves the rows of used entries to the front. */
 #define DEFINE_PACK(name, type)                            \
     static size_t pack_##name(type *entries, size_t slots) \
     {                                                      \
@@ -94,7 +94,7 @@ static enum error fill(void *context, unsigned run, struct spool_cursor *cursor)
 DEFINE_PACK(32, uint32_t)
 DEFINE_PACK(64, uint64_t)
 
-/* Makes `count` rows of `stride` bytes as narrow as the section has them, in place. */
+/* Narrows `count` rows of `stride` bytes to the section's width, in place. */
 static void narrow(void *rows, size_t count, unsigned stride, unsigned width)
 {
     uint8_t *to = rows;
@@ -124,7 +124,7 @@ static enum error put_piece(void *context, unsigned hand, uint64_t part)
 
 /* ---- ids that come twice ------------------------------------------------ */
 
-/* The smallest of them: the table is filled a second time, one id after the other. */
+/* Finds the smallest duplicate: fills the table a second time, one id after another. */
 static enum error find_twice(struct id_table *table)
 {
     struct spool_cursor *cursor = &table->all->team.cursors[0];
@@ -159,7 +159,7 @@ static enum error find_twice(struct id_table *table)
 
 /* ---- both --------------------------------------------------------------- */
 
-/* A piece of the section for each piece of the table, where ids lie evenly. */
+/* One piece of the section per piece of the table, if ids are evenly distributed. */
 static uint64_t slots_a_piece(const struct id_table *table, uint64_t rows)
 {
     uint64_t slots = table->last - table->first + 1;
@@ -183,7 +183,7 @@ static enum error make(struct id_table *table, uint64_t rows)
     return !error && table->rows > 0 ? find_twice(table) : error;
 }
 
-/* One table after the other, each as large as the arena allows. */
+/* One table after another, each as large as the arena allows. */
 enum error id_table_write(struct id_rows *all, const struct id_range *range)
 {
     struct id_table table = {.all = all, .first = range->first};

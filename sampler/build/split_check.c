@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 
-/* Units of a frame that are checked, at most: labels beyond are not judged. Most need a few. */
+/* The most units of a frame to check: labels beyond are not judged. Most frames need a few. */
 #define UNITS_MOST (INT64_C(1) << 25)
 
 static bool is_on_side(const struct frame *frame, const struct split_span *span, int64_t row)
@@ -14,7 +14,8 @@ static bool is_on_side(const struct frame *frame, const struct split_span *span,
                   : split_span_has_id(span, frame_id(frame, row));
 }
 
-/* Has the label a unit there? Checks some 1 / share of its units, or all where there is none. */
+/* Does the label have a unit on that side? Checks about 1 / share of its units, or all if there is
+ * none. */
 static bool has_unit(const struct frame *frame, const struct split_span *span, uint32_t label,
                      int64_t *left)
 {
@@ -27,7 +28,7 @@ static bool has_unit(const struct frame *frame, const struct split_span *span, u
     return *left == 0; /* not judged */
 }
 
-/* How many labels of the frame have no unit on that side, and the first of them. */
+/* How many labels of the frame have no unit on that side, and the first of these. */
 static uint32_t count_missing(const struct frame *frame, const struct split_shares *shares,
                               enum split split, uint32_t *ret_first)
 {

@@ -73,7 +73,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Four at a time, so that none waits for the one before. */
+/* Four at a time, so that they do not wait for each other. */
 static uint64_t largest_of(const uint64_t *values, size_t count)
 {
     uint64_t a = 0, b = 0, c = 0, d = 0;
@@ -117,7 +117,7 @@ static enum error close_chunk(struct spool *spool)
     return count > 0 ? add_chunk(spool, spool->open, count) : OK;
 }
 
-/* How many of `values` go on as the first rows did. */
+/* How many of `values` follow the rule of the first rows. */
 static size_t follow_count(struct spool *spool, const uint64_t *values, size_t count)
 {
     size_t done = 0;
@@ -161,7 +161,7 @@ static size_t follow_rule(struct spool *spool, const uint64_t *values, size_t co
     return done;
 }
 
-/* Whole chunks go by without being copied. */
+/* Whole chunks are not copied. */
 enum error spool_add(struct spool *spool, const uint64_t *values, size_t count)
 {
     enum error error = OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chunks behind the rule begin at the row where the rule ends, wherever that is: chunk k holds the
- * rows from rule_rows + k * SPOOL_CHUNK on.
+ * Chunks begin at the row where the rule ends, whichever that is: chunk k holds the rows from
+ * rule_rows + k * SPOOL_CHUNK on.
  */
 #include "sampler/build/spool_cursor.h"
 
@@ -49,7 +49,8 @@ void spool_cursor_seek(struct spool_cursor *cursor, uint64_t piece)
     cursor->row = row < spool->rows ? row : spool->rows;
 }
 
-/* The rule's next value is *ret_value, and then it counts up for so many rows, at most `limit`. */
+/* *ret_value is the rule's next value, which then counts up for the returned number of rows, at
+ * most `limit`. */
 static size_t ruled_run(const struct spool_cursor *cursor, size_t limit, uint64_t *ret_value)
 {
     const struct spool *spool = cursor->spool;
@@ -63,7 +64,7 @@ static size_t ruled_run(const struct spool_cursor *cursor, size_t limit, uint64_
     return left < limit ? (size_t)left : limit;
 }
 
-/* The chunk that the cursor stands at, in memory. */
+/* Loads the cursor's current chunk. */
 static enum error load(struct spool_cursor *cursor, struct packed *ret_view)
 {
     const struct spool *spool = cursor->spool;
@@ -82,8 +83,8 @@ static enum error load(struct spool_cursor *cursor, struct packed *ret_view)
     return OK;
 }
 
-/* The next rows as numbers of one width: where they lie, if they have it, else copied. What is
- * stored is not wider than that (spool_cursor_next32: the caller's word). */
+/* The next rows as numbers of one width: in place if they have it, else copied. Stored values are
+ * not wider than that (spool_cursor_next32: as the caller guarantees). */
 #define COPY(stored)                                \
     for (size_t i = 0; i < view.count; i++)         \
         values[i] = ((const stored *)view.data)[i]; \

@@ -73,7 +73,7 @@ enum error spool_store_take(struct spool_store *store, size_t bytes, void **ret_
 
 /* ---- the file ----------------------------------------------------------- */
 
-/* Not every file system knows files without a name; there it has one for an instant. */
+/* For file systems without unnamed files: it has a name for an instant. */
 static enum error create_and_unlink(struct spool_store *store)
 {
     size_t bytes = strlen(store->beside) + 64;
