@@ -13,16 +13,16 @@
 
 #define IDLE_MS 1000
 #define WATCH_MS 500
-#define END_MS 10000 /* for one call of the system, at the end */
+#define END_MS 10000 /* for one system call, at shutdown */
 
 struct committer {
     struct journal *journal;
     struct errand *work;
     _Atomic bool stopping;
     _Atomic bool finishes;       /* and the journal ends in order */
-    struct error_report outcome; /* of that; read when the work is done */
+    struct error_report outcome; /* of journal_finish(); read when the thread is done */
     pthread_t watch;
-    pthread_mutex_t mutex; /* for what follows */
+    pthread_mutex_t mutex; /* guards the following */
     pthread_cond_t ended;
     bool ends;
 };
@@ -32,10 +32,10 @@ static void work(void *context)
     struct committer *committer = context;
     bool stopping = false;
     bool worked = true;
-    while (!stopping || worked) { /* journal_work() sleeps until there is something to do */
+    while (!stopping || worked) { /* journal_work() sleeps until there is work */
         stopping = atomic_load(&committer->stopping);
         worked = journal_work(committer->journal, clock_deadline_ns(IDLE_MS), stopping);
-    } /* asked before the last look: nothing can have come since */
+    } /* read before the last check: no work can have arrived since */
     if (atomic_load(&committer->finishes))
         error_report_take(journal_finish(committer->journal), &committer->outcome);
 }
@@ -93,7 +93,7 @@ enum error committer_new(struct journal *journal, struct committer **ret_committ
     return error;
 }
 
-/* As long as the disk answers it may take what it takes; once it did not, it is not asked again. */
+/* There is no time limit while the disk responds; after a timeout it is not tried again. */
 static bool end_work(struct committer *committer)
 {
     bool again = atomic_exchange(&committer->stopping, true);

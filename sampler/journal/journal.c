@@ -60,12 +60,12 @@ void journal_turn(struct journal *journal, enum journal_condition next)
 
 void journal_note_failure(struct journal *journal, enum error error, enum journal_condition next)
 {
-    /* A file that is not as written is ERROR_INPUT, but nothing that a caller put in. */
+    /* A file that is not as written is ERROR_INPUT, but it is not the caller's input. */
     error_report_take(error == ERROR_NO_SPACE ? error : ERROR_IO, &journal->failure);
     if (!journal_failing(journal))
         log_error("%s; changes are refused until it can be written", error_message());
     journal->counts.failures++;
-    if (journal->condition < next) /* FULL gets FAILING, never the reverse; FINISHED stays */
+    if (journal->condition < next) /* FULL may become FAILING, never the reverse; FINISHED stays */
         journal_turn(journal, next);
 }
 
@@ -103,13 +103,13 @@ enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint
 
 /* ---- appending: the mutex is held --------------------------------------- */
 
-/* Appended entries are not written: the ledgers hold them when the file is. */
+/* Appended entries need not be written: the ledgers contain them when the file is replaced. */
 static bool is_dormant(const struct journal *journal)
 {
     return journal->condition < JOURNAL_RUNNING;
 }
 
-/* Of the file, by what was appended. */
+/* Bytes of the file needed for what was appended. */
 static uint64_t used_bytes(const struct journal *journal)
 {
     return journal_file_offset(&journal->file, journal->end);
@@ -122,15 +122,14 @@ bool journal_wants_room(const struct journal *journal)
            used_bytes(journal) + journal_file_step(room) / 2 > room;
 }
 
-/* Straight into the file, unless there is no mapping, or something goes first that is not there
- * yet. */
+/* Writes straight into the file, unless it is not mapped, or earlier records are not in it yet. */
 static bool fits_into_map(const struct journal *journal, size_t bytes)
 {
     return journal->maps && !journal->switches && bytes < JOURNAL_LARGE_BYTES &&
            journal->written == journal->end && used_bytes(journal) + bytes <= journal->file.room;
 }
 
-/* And was not refused it. */
+/* True if room is lacking and growing has not failed. */
 static bool lacks_room(const struct journal *journal, size_t bytes)
 {
     return journal->condition == JOURNAL_RUNNING && !journal->growth_failure.code &&
@@ -157,11 +156,11 @@ enum error journal_prepare(struct journal *journal, size_t bytes, struct journal
     if (bytes < JOURNAL_LARGE_BYTES)
         return OK;
     wait_for_room(journal, bytes);
-    size_t capacity = bytes + JOURNAL_LARGE_BYTES; /* for what is pending then */
+    size_t capacity = bytes + JOURNAL_LARGE_BYTES; /* for later pending entries */
     uint8_t *room = malloc(capacity);
     if (!room)
         return error_set_memory(capacity, "an entry of the journal");
-    memset(room, 1, capacity); /* the first touch of a page takes the system longest */
+    memset(room, 1, capacity); /* the first touch of a page is slow */
     *ret_memory = (struct journal_memory){.bytes = room, .capacity = capacity};
     return OK;
 }
@@ -229,7 +228,7 @@ bool journal_is_behind(const struct journal *journal)
     return journal_kept(journal) < journal->end;
 }
 
-/* Nothing is written any more, or not before the file is replaced, which may take for ever. */
+/* Nothing is written any more, or not before the file is replaced, which may take forever. */
 static bool keeps_nothing(const struct journal *journal)
 {
     return journal->condition == JOURNAL_FAILING || journal->condition == JOURNAL_FINISHED;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Group commit, the watermark, retries when the disk refuses; journal_work() chooses among them.
+ * Group commit, the watermark, retries after disk failures; journal_work() chooses among them.
  *
  *     LSN   0 ... synced ........ written ........ end
  *           on the disk | in the file | in `pending`
  *
- * synced <= written <= end always. DURABILITY_FSYNC: a commit takes `pending` (the two buffers
- * change places, so that appending never waits for the disk), writes and synchronizes it without
- * the mutex, and moves written and synced to the `end` of when it began. Waiters are taken together
- * with `pending`: all they wait for is in it or before it. DURABILITY_PROCESS: written == end as
+ * synced <= written <= end always. DURABILITY_FSYNC: a commit takes `pending` (the two buffers are
+ * swapped, so that appending never waits for the disk), writes and syncs it without the mutex, and
+ * advances written and synced to the `end` at which it began. Waiters are taken together with
+ * `pending`: everything they wait for is in it or before it. DURABILITY_PROCESS: written == end as
  * long as entries go straight into the file's pages; where they cannot, they are pending, and a
  * commit only writes; synced moves with a compaction and at the end.
  *
- * Any call of the system may hang, so none is made with the mutex held: journal_waiters.c.
+ * Any system call may hang, so none is made with the mutex held: journal_waiters.c.
  */
 #include <errno.h>
 
@@ -38,8 +38,8 @@ static void count_sync(struct journal *journal, int64_t nanoseconds)
 
 /* ---- the commit --------------------------------------------------------- */
 
-/* `bytes` of the file become its own. The mutex is held before and after, but not while the disk
- * works: appends go on. */
+/* Allocates `bytes` of the file. The mutex is held before and after, but not during disk I/O:
+ * appends continue. */
 static enum error make_room(struct journal *journal, uint64_t bytes)
 {
     struct journal_file *file = &journal->file;
@@ -57,7 +57,7 @@ static enum error make_room(struct journal *journal, uint64_t bytes)
     return error;
 }
 
-/* For all that is pending. The mutex is held before and after, but not while the disk works. */
+/* For everything pending. The mutex is held before and after, but not during disk I/O. */
 static enum error make_room_for_group(struct journal *journal)
 {
     enum error error = OK;
@@ -69,8 +69,8 @@ static enum error make_room_for_group(struct journal *journal)
     return error;
 }
 
-/* Whose folder it is is asked last: a start that reads the file takes the folder over first, so it
- * has all that is found to be ours here (RECOVERY.md). */
+/* Checks the ownership of the folder last: a start takes the folder over before it reads the file,
+ * so it has everything that this check finds to be ours (RECOVERY.md). */
 static enum error write_group(const struct journal *journal)
 {
     const struct journal_bytes *group = &journal->group;
@@ -86,7 +86,7 @@ static enum error write_group(const struct journal *journal)
     return error;
 }
 
-/* Of all up to `end`. The mutex is held before and after, but not meanwhile. */
+/* Answers waiters up to `end`. The mutex is held before and after, but not meanwhile. */
 static void answer_group(struct journal *journal, uint64_t end, uint64_t room, int64_t took_ns)
 {
     struct journal_waiter *waiters = journal->committing;
@@ -126,7 +126,7 @@ static enum error commit(struct journal *journal)
         if (!error && journal->condition != JOURNAL_FAILING)
             answer_group(journal, end, room, took_ns);
     }
-    if (journal->condition == JOURNAL_FAILING) /* journal_watch() gave it up */
+    if (journal->condition == JOURNAL_FAILING) /* journal_watch() gave up on it */
         return error_restore(&journal->failure);
     if (!error)
         return OK;
@@ -135,8 +135,8 @@ static enum error commit(struct journal *journal)
     return error_restore(&journal->failure);
 }
 
-/* Clients that were answered last come back soon: waiting for them makes one group of two. At most
- * four times what the disk takes, and 2 ms. */
+/* Clients that were just answered return soon: waiting for them merges two groups into one. Waits
+ * at most four times the disk's latency, and 2 ms. */
 static void wait_for_group(struct journal *journal)
 {
     int64_t most_ns = 4 * journal->sync_mean_ns;
@@ -158,7 +158,7 @@ static bool has_commit(const struct journal *journal)
            (journal->waiters || journal_kept(journal) < journal->end);
 }
 
-/* Did somebody come before the file failed? */
+/* Are there waiters from before the file failed? */
 static bool has_stuck(const struct journal *journal)
 {
     return journal->condition == JOURNAL_FAILING && journal->waiters;
@@ -169,7 +169,7 @@ static bool may_retry(const struct journal *journal)
     return journal_failing(journal) && clock_now_ns() >= journal->retry_ns;
 }
 
-/* Is the watermark behind what is known to be on the disk, and was not written just now? */
+/* Does the watermark lag behind what is on the disk, and was not written just now? */
 static bool watermark_is_behind(const struct journal *journal)
 {
     return journal->durability == DURABILITY_FSYNC && !journal_failing(journal) &&
@@ -215,7 +215,7 @@ static void sleep_until_work(struct journal *journal, int64_t deadline_ns)
     }
 }
 
-/* The next piece of the file. The mutex is held before and after, but not while the disk works. */
+/* Grows the file by the next piece. The mutex is held before and after, but not during disk I/O. */
 static enum error grow_ahead(struct journal *journal)
 {
     uint64_t wanted = journal->wanted;
@@ -224,7 +224,7 @@ static enum error grow_ahead(struct journal *journal)
     return make_room(journal, wanted > next ? wanted : next);
 }
 
-/* The disk refused: is it better now? Nobody waits while the ledgers are written, for whom they
+/* Retries after a disk failure. While the ledgers are written there are no waiters for whom they
  * would have to be undone. The mutex is held before and after. */
 static void retry(struct journal *journal)
 {
@@ -237,19 +237,19 @@ static void retry(struct journal *journal)
     if (before == JOURNAL_FAILING)
         error = journal_rewrite_whole(journal);
     else
-        journal_rewrite_abandon(journal); /* it may be what takes the room */
+        journal_rewrite_abandon(journal); /* it may be what uses the space */
     pthread_mutex_lock(journal->owner.mutex);
     if (before == JOURNAL_FULL)
         error = grow_ahead(journal);
     if (journal->condition != before)
-        return; /* journal_watch() gave it up meanwhile */
+        return; /* journal_watch() gave up meanwhile */
     if (!error)
         journal_note_success(journal);
     else
         journal_note_failure(journal, error, before);
 }
 
-/* A commit, and the watermark: what cannot wait. False: nothing was committed. */
+/* The urgent work: a commit, and the watermark. False: nothing was committed. */
 static bool attend(struct journal *journal, bool stopping)
 {
     pthread_mutex_lock(journal->owner.mutex);
@@ -267,13 +267,13 @@ static bool attend(struct journal *journal, bool stopping)
     uint64_t synced = journal->synced;
     uint64_t synced_room = journal->synced_room;
     pthread_mutex_unlock(journal->owner.mutex);
-    if (due) /* if it fails, the one before says less and is as true */
+    if (due) /* if it fails, the previous one claims less and is still true */
         (void)journal_write_watermark(journal, synced, synced_room, false);
     return found;
 }
 
-/* Others want the processor and the disk too: as long as the last piece took, or until somebody
- * waits. Not when more is appended meanwhile than is compacted: that must be caught up with. */
+/* Yields processor and disk to others: for as long as the last piece took, or until there are
+ * waiters. Not if more is appended meanwhile than is compacted, so that compaction catches up. */
 static void give_way(struct journal *journal, int64_t deadline_ns)
 {
     int64_t now_ns = clock_now_ns();
@@ -294,7 +294,7 @@ static void give_way(struct journal *journal, int64_t deadline_ns)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* journal_rewrite_step()'s. What came while it gave way is committed before the next piece. */
+/* For journal_rewrite_step(). What arrived meanwhile is committed before the next piece. */
 static enum error yield(struct journal *journal)
 {
     give_way(journal, INT64_MAX);
@@ -322,7 +322,7 @@ bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
     bool found = attend(journal, stopping);
     pthread_mutex_lock(journal->owner.mutex);
     if (!stopping && may_grow(journal) && grow_ahead(journal))
-        log_debug("%s", error_message()); /* an append that finds no room says so */
+        log_debug("%s", error_message()); /* an append without room reports it */
     bool rewrites = !stopping && !journal_failing(journal) && journal_wants_rewrite(journal);
     pthread_mutex_unlock(journal->owner.mutex);
     if (rewrites) {
@@ -340,7 +340,7 @@ void journal_wake(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* All appended entries are in the file, and the file is on the disk: nothing is written beside. */
+/* Everything appended is in the file, and the file on the disk: nothing is written concurrently. */
 static enum error sync_file(struct journal *journal)
 {
     pthread_mutex_lock(journal->owner.mutex);
@@ -359,7 +359,8 @@ static enum error sync_file(struct journal *journal)
     return error;
 }
 
-/* What the watermark says must be on the disk before it, which a slow disk takes long for. */
+/* Everything up to the watermark must be on the disk before it is written, which is slow on a slow
+ * disk. */
 static enum error close_file(struct journal *journal)
 {
     enum error error = sync_file(journal);
@@ -368,7 +369,7 @@ static enum error close_file(struct journal *journal)
     return error ? error : journal_file_sync(&journal->file);
 }
 
-/* Is memory right, and the file not? */
+/* Is memory right, but not the file? */
 static bool needs_whole(const struct journal *journal)
 {
     return journal->condition == JOURNAL_MEMORY || journal->condition == JOURNAL_FAILING;

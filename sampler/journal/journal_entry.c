@@ -13,7 +13,7 @@
 #define BITS_ALL ((1u << (NUMBER_FIELDS + 2)) - 1)
 #define HEAD_BYTES 3
 
-/* In the order of the bits. Nobody's worker and positions that all hold a unit are 0. */
+/* In the order of the bits. No worker is 0; so are units if every position holds one. */
 static void to_fields(const struct entry *entry, int64_t fields[NUMBER_FIELDS])
 {
     fields[0] = entry->first;
@@ -39,7 +39,7 @@ size_t entry_bound_bytes(const struct entry *entry)
 
 static uint8_t *write_list(const struct entry *entry, uint8_t *at)
 {
-    uint64_t before = 0; /* unsigned: differences may wrap around, and do so back again */
+    uint64_t before = 0; /* unsigned: differences may wrap around, and wrap back when decoded */
     at = varint_write(at, entry->count);
     for (size_t i = 0; i < entry->count; i++) {
         at = varint_write_signed(at, (int64_t)((uint64_t)entry->list[i] - before));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The journal's dealings with the system. */
+/* The journal's system calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,12 +9,13 @@
 #include "common/file.h"
 #include "sampler/journal/journal_private.h"
 
-#define WRITE_BYTES ((size_t)1 << 20) /* at once */
+#define WRITE_BYTES ((size_t)1 << 20) /* per call */
 
-/* How many calls came back, of all files: whoever waits for the end of them sees that it nears. */
+/* How many calls have returned, over all files: shows progress to a caller that waits for their
+ * end. */
 static _Atomic uint64_t calls;
 
-/* A limit on file sizes is met like a full disk: it may be raised. */
+/* A limit on file sizes is treated like a full disk: it may be raised. */
 static enum error refuse(const struct journal_file *file, int errno_value)
 {
     enum error error = errno_value == EFBIG ? ERROR_NO_SPACE : ERROR_IO;
@@ -31,7 +32,7 @@ static enum error open_file(struct journal_file *file, const char *path, int fla
     return OK;
 }
 
-/* Of any version; a journal gets its header when all else of it is written. */
+/* For any version; a journal gets its header after all its other content. */
 static bool begins_like_ours(const uint8_t *bytes, size_t length)
 {
     static const uint8_t zeros[JOURNAL_MAGIC_BYTES];
@@ -61,7 +62,7 @@ enum error journal_file_check_left(const char *path)
     return error;
 }
 
-/* What is there may have other names, by link(2): it goes, and is not written to. */
+/* An existing file may have other names, by link(2): it is removed, not overwritten. */
 enum error journal_file_create(struct journal_file *file, const char *path)
 {
     enum error error = journal_file_check_left(path);
@@ -148,7 +149,7 @@ static enum error allocate(const struct journal_file *file, uint64_t bytes)
     return error == 0 ? OK : refuse(file, error);
 }
 
-/* Blocks that were written before are faster to fdatasync() than those that are only promised. */
+/* Blocks that were written once are faster to fdatasync() than merely allocated ones. */
 static enum error write_zeros(const struct journal_file *file, uint64_t bytes)
 {
     static const uint8_t zeros[64 << 10];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The journal's start and end: read, judged, taken over. */
+/* The journal's start and end: reading, judging and taking over the file. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static enum error replay_entry(void *context, const uint8_t *bytes, size_t lengt
 
 /* ---- what killed servers left ------------------------------------------- */
 
-/* "journal.new", with ".MARK" behind it; of earlier versions with ".GENERATION", or nothing. */
+/* "journal.new", followed by ".MARK"; from earlier versions by ".GENERATION", or nothing. */
 static int is_left(const struct dirent *entry)
 {
     size_t length = strlen(NEW_NAME);
@@ -89,7 +89,7 @@ static void tell_torn(const struct journal *journal, size_t end)
                 journal->file.path, end);
 }
 
-/* Under the first name that is free: what an earlier loss left stays as it is. */
+/* Uses the first free name: files kept from earlier losses stay as they are. */
 static enum error link_damaged(const struct journal *journal, char name[DAMAGED_NAME_BYTES])
 {
     char *path = NULL;
@@ -109,12 +109,12 @@ static enum error link_damaged(const struct journal *journal, char name[DAMAGED_
     return error;
 }
 
-/* The file that lost something stays, and one is written from what it still had. */
+/* Keeps the damaged file, and writes a new one from what could be read. */
 static enum error keep_damaged(const struct journal *journal)
 {
     char name[DAMAGED_NAME_BYTES];
     enum error error = link_damaged(journal, name);
-    if (!error) /* before the new journal takes the other name */
+    if (!error) /* before the new journal gets the other name */
         error = journal_sync_folder(journal->folder);
     if (!error)
         log_warning(
@@ -189,7 +189,7 @@ static enum error open_journal(struct journal *journal, const char *folder)
     enum error error = each_left(journal, journal_file_check_left);
     if (error)
         return error;
-    struct stat status; /* lstat(): a link that leads nowhere is there, and refused */
+    struct stat status; /* lstat(): a dangling link exists, and is refused */
     bool is_there = lstat(journal->path, &status) == 0 || errno != ENOENT;
     return is_there ? read_file(journal) : start_new(journal);
 }
@@ -218,9 +218,8 @@ enum error journal_open(struct state *state, enum durability durability, uint64_
     return OK;
 }
 
-/* Always into a new file: who had the folder before, and does not know yet that it is another's,
- * writes into the old one. When what it began to write beside it is gone, it cannot rename that any
- * more either. */
+/* Always into a new file: a previous holder that does not know yet that it lost the folder writes
+ * to the old one. Once its half-written new file is removed, it cannot rename that either. */
 static enum error take_over(struct journal *journal)
 {
     enum error error = each_left(journal, remove_left);

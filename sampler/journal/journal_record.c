@@ -10,7 +10,7 @@
 #define HEADER_CHECKSUM_OFFSET (HEADER_SECTOR_BYTES - 8)
 #define WATERMARK_CHECKSUM_OFFSET (JOURNAL_WATERMARK_BYTES - 8)
 #define ORDERED (UINT32_C(1) << 31) /* in a record's length */
-#define BLOCK_BYTES 512             /* every file system's blocks are multiples of it */
+#define BLOCK_BYTES 512             /* a divisor of every file system's block size */
 
 static void put64(uint8_t *out, uint64_t value)
 {
@@ -42,7 +42,7 @@ static bool are_zeros(const uint8_t *bytes, size_t begin, size_t end)
     return begin == end;
 }
 
-/* False: not of this version, damaged, or cut. */
+/* False: not of this version, damaged, or truncated. */
 static bool decode_header(const uint8_t *bytes, size_t length, struct journal_header *ret_header)
 {
     if (length < JOURNAL_HEADER_BYTES || memcmp(bytes, JOURNAL_MAGIC, JOURNAL_MAGIC_BYTES) != 0 ||
@@ -132,7 +132,7 @@ struct record {
     bool ordered;
 };
 
-/* The record at `offset`, if there is a whole one. */
+/* The record at `offset`, if it is complete. */
 static bool read_record(const uint8_t *bytes, size_t length, size_t offset,
                         const struct journal_header *header, struct record *ret_record)
 {
@@ -148,7 +148,7 @@ static bool read_record(const uint8_t *bytes, size_t length, size_t offset,
 
 /* ---- judging ------------------------------------------------------------ */
 
-/* What can be done about it is the same whatever it is. */
+/* The remedy is the same for all of these. */
 static enum error refuse(size_t end)
 {
     return error_prefix(ERROR_INPUT,
@@ -158,7 +158,7 @@ static enum error refuse(size_t end)
                         end, end);
 }
 
-/* A file only grows, and by blocks. */
+/* A file only grows, and by whole blocks. */
 static enum error judge_length(size_t length, size_t end, const struct journal_header *header,
                                const struct journal_watermark *watermark)
 {
@@ -190,7 +190,7 @@ static enum error judge_whole(size_t end, const struct journal_header *header,
     return refuse(end);
 }
 
-/* Records behind the end say whether what is missing was there before. */
+/* Records after the end show whether the missing part once existed. */
 static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
                              const struct journal_header *header, bool *ret_torn)
 {
@@ -198,7 +198,7 @@ static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
     *ret_torn = false;
     for (size_t offset = end; offset + 8 <= length;) {
         if (get64(bytes + offset) == 0) {
-            offset += 8; /* what was prepared and not used yet */
+            offset += 8; /* allocated but unused */
             continue;
         }
         *ret_torn = true;
@@ -221,7 +221,7 @@ static enum error judge_rest(const uint8_t *bytes, size_t length, size_t end,
     return OK;
 }
 
-/* A watermark that is torn says nothing. */
+/* A torn watermark is ignored. */
 static void read_watermark(const uint8_t *bytes, const struct journal_header *header,
                            struct journal_watermark *ret_watermark)
 {

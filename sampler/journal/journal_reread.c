@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file in use, read again while it grows, into ledgers beside those in use: what a start would
- * make of it. Draws do not wait, since nothing of theirs is read; and the result is right as a
- * start is right, because it is the same code.
+ * Reads the live file again while it grows, into separate ledgers, as a start would. Draws do not
+ * wait, since none of their state is read; the result is as right as a start's, because it is the
+ * same code.
  *
  * Only bytes before `end` are read, which was `written` when the compaction began: they never
- * change. Every record is checked as at a start, so a file that is not what was written is found
- * while the ledgers in use can still be saved.
+ * change. Every record is checked as at a start, so a corrupted file is detected while the live
+ * ledgers can still be saved.
  *
- * After a commit failed it is read up to `synced`, for what the owner cannot undo by itself.
+ * After a failed commit it is read up to `synced`, to revert what the owner cannot undo itself.
  */
 #include <inttypes.h>
 
@@ -33,7 +33,7 @@ void journal_reread_release(struct journal *journal, struct journal_reread *rere
     *reread = (struct journal_reread){0};
 }
 
-/* From `at` on: at least `wanted` bytes, of those up to `end`. */
+/* Reads from `at` on at least `wanted` bytes, none beyond `end`. */
 static enum error fill_window(struct journal *journal, struct journal_reread *reread, uint64_t end,
                               size_t wanted)
 {
@@ -75,7 +75,7 @@ static enum error take_record(struct journal *journal, struct journal_reread *re
     return error;
 }
 
-/* All records that lie in the window. *ret_wanted: what the next one takes. */
+/* Applies all complete records in the window. *ret_wanted: size of the next one. */
 static enum error take_window(struct journal *journal, struct journal_reread *reread,
                               size_t *ret_wanted)
 {

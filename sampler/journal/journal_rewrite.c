@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compaction: the ledgers as they were at LSN `start` into DIR/journal.new.MARK, then the
- * records appended since, then the name. Until the rename the old file is the journal; after it the
- * new one is, with all that the old one had on the disk.
+ * Compaction: writes the ledgers as of LSN `start` to DIR/journal.new.MARK, then the records
+ * appended since, then renames it. Until the rename the old file is the journal; after it the new
+ * one, with everything that the old one had on the disk.
  *
  *     old file   header | records .............. start | records since ..... written
  *                         read into ledgers, listed      copied as they are
  *     new file   header | entries of the ledgers | start | the same bytes ... copied
  *
- * LSNs go on: the new file's shift is chosen so that its records from `start` on have the LSNs, and
- * so the checksums, that they have in the old one. That is what lets them be copied unread.
+ * LSNs continue: the new file's shift is chosen so that its records from `start` on have the same
+ * LSNs, and therefore checksums, as in the old one. So they can be copied unread.
  *
- * Why it is invisible: the ledgers come out of the old file (journal_reread.c), so draws are not
- * stopped to list them; every phase but listing can be left after 32 to 256 KiB, and listing yields
- * in between; each piece goes to the disk before the next one is written, so a commit's fdatasync()
- * never finds a megabyte of ours before it. Copying doubles its pieces and so overtakes any rate of
- * appending. While the last records are copied and the file is renamed, some 30 us, entries wait in
- * memory; the disk is never asked for anything with the mutex held.
+ * Why it does not disturb draws: the ledgers come from the old file (journal_reread.c), so listing
+ * them does not stop draws; every phase but listing can be suspended after 32 to 256 KiB, and
+ * listing yields in between; each piece is synced before the next one is written, so a commit's
+ * fdatasync() never has to wait for a megabyte of ours. Copying doubles its pieces and so overtakes
+ * any rate of appending. While the last records are copied and the file is renamed, about 30 us,
+ * entries wait in memory; no disk I/O happens with the mutex held.
  *
  * Invariants: the old file's bytes before `written` never change; start <= copied <= written; the
- * new file gets its header when all that the header calls whole is in it; a failure before the
- * rename unlinks the new file, and the old one goes on.
+ * new file gets its header once everything that the header calls whole is in it; a failure before
+ * the rename unlinks the new file, and the old one stays in use.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,9 +33,9 @@
 #include "sampler/journal/journal_private.h"
 #include "sampler/journal/state_folder.h"
 
-#define PIECE_BYTES ((size_t)256 << 10)  /* copied or written at once */
-#define ENTRIES_BYTES ((size_t)32 << 10) /* read or listed at once, which costs more */
-#define ROOM_BYTES ((uint64_t)64 << 10)  /* for entries that come while the files are switched */
+#define PIECE_BYTES ((size_t)256 << 10)  /* per copy or write */
+#define ENTRIES_BYTES ((size_t)32 << 10) /* per read or list, which costs more */
+#define ROOM_BYTES ((uint64_t)64 << 10)  /* for entries that arrive during the switch */
 #define DISPOSE_BYTES ((uint64_t)4 << 20)
 
 bool journal_wants_rewrite(const struct journal *journal)
@@ -56,15 +56,15 @@ void journal_rewrite_abandon(struct journal *journal)
     journal_bytes_release(&rewrite->records);
     pthread_mutex_lock(journal->owner.mutex);
     if (rewrite->phase != REWRITE_DISPOSE)
-        journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES; /* not again at once */
+        journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES; /* do not retry at once */
     rewrite->phase = REWRITE_NONE;
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
 /* ---- the ledgers as records --------------------------------------------- */
 
-/* The LSN that the record will have is not known before all are there: it is sealed when written,
- * and has only its entry's length till then. */
+/* The record's LSN is not known before all are there: it is sealed when written, and until then
+ * holds only its entry's length. */
 static enum error add_record(void *context, const struct entry *entry)
 {
     struct journal_bytes *records = context;
@@ -111,7 +111,7 @@ static enum error write_records(struct journal *journal, size_t most)
                               JOURNAL_HEADER_BYTES + begin);
 }
 
-/* Does nothing come after the file that is made? */
+/* Will nothing be appended after this file is made? */
 static bool is_finished(const struct journal *journal)
 {
     pthread_mutex_lock(journal->owner.mutex);
@@ -120,7 +120,7 @@ static bool is_finished(const struct journal *journal)
     return finished;
 }
 
-/* Room for later entries, and the header; then all of it is on the disk. */
+/* Reserves room for later entries, writes the header and syncs everything. */
 static enum error complete_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -143,7 +143,7 @@ static enum error complete_file(struct journal *journal)
     return error ? error : journal_file_sync(file);
 }
 
-/* The new file gets the name. */
+/* Renames the new file. */
 static enum error name_file(const struct journal *journal)
 {
     enum error error = state_confirm(journal->state);
@@ -153,7 +153,7 @@ static enum error name_file(const struct journal *journal)
     return error;
 }
 
-/* It is the journal from now on; rewrite->file is the old one. The mutex is held. */
+/* Makes it the journal; rewrite->file is then the old one. The mutex is held. */
 static void switch_file(struct journal *journal)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -235,7 +235,7 @@ static enum error read_some(struct journal *journal, bool *ret_done)
     return error;
 }
 
-/* owner.write() cannot be left and entered again: it yields in between. */
+/* owner.write() cannot be suspended: it yields in between. */
 static enum error add_and_yield(void *context, const struct entry *entry)
 {
     struct journal *journal = context;
@@ -257,7 +257,7 @@ static enum error list(struct journal *journal, bool *ret_done)
     return error ? error : create_file(journal);
 }
 
-/* Each piece goes to the disk before the next one is written: no commit waits for many. */
+/* Syncs each piece before writing the next one, so that no commit waits for many. */
 static enum error write_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -267,7 +267,7 @@ static enum error write_some(struct journal *journal, bool *ret_done)
     return error ? error : journal_file_push(&rewrite->file, begin);
 }
 
-/* Records of the old file up to LSN `end` into the new one, at most `most` bytes. */
+/* Copies records of the old file up to LSN `end` to the new one, at most `most` bytes. */
 static enum error copy_tail(struct journal *journal, uint64_t end, uint64_t most)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -296,8 +296,8 @@ static uint64_t written_so_far(const struct journal *journal)
     return written;
 }
 
-/* Pieces get longer, so that they catch up with whoever appends, however fast: done when the rest
- * is less than one of them. */
+/* Pieces grow, so that copying catches up with appends at any rate: done when the rest is less than
+ * one of them. */
 static enum error copy_some(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -316,7 +316,7 @@ static enum error settle(struct journal *journal, bool *ret_done)
     return error ? error : complete_file(journal);
 }
 
-/* Room first, since growing a file clears what is new of it. `more`: bytes for what comes next. */
+/* Reserves room first, since growing a file clears its new part. `more`: bytes for what follows. */
 static enum error copy_into_room(struct journal *journal, uint64_t written, uint64_t more)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -325,7 +325,8 @@ static enum error copy_into_room(struct journal *journal, uint64_t written, uint
     return error ? error : copy_tail(journal, written, UINT64_MAX);
 }
 
-/* What came since the last copy, on the disk too: twice, so that little is left for the mutex. */
+/* Copies and syncs what arrived since the last copy: twice, so that little is left for the
+ * mutex. */
 static enum error catch_up(struct journal *journal, uint64_t *ret_synced)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -333,14 +334,14 @@ static enum error catch_up(struct journal *journal, uint64_t *ret_synced)
     if (!error)
         error = journal_file_sync(&rewrite->file);
     uint64_t synced = rewrite->copied;
-    if (!error) /* DURABILITY_PROCESS: while the disk worked */
+    if (!error) /* DURABILITY_PROCESS: appended during disk I/O */
         error = copy_into_room(journal, written_so_far(journal), ROOM_BYTES);
     if (!error)
         *ret_synced = synced;
     return error;
 }
 
-/* The ledgers in use are whole, whatever became of the file: they are written at once. */
+/* The live ledgers are complete, whatever happened to the file: writes them at once. */
 static void leave_file(struct journal *journal, enum error error)
 {
     pthread_mutex_lock(journal->owner.mutex);
@@ -358,7 +359,7 @@ static uint64_t stop_writing(struct journal *journal)
     return written;
 }
 
-/* The last records are copied while none goes into the file. */
+/* Copies the last records while nothing is written to the file. */
 static enum error switch_over(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
@@ -382,19 +383,19 @@ static enum error switch_over(struct journal *journal, bool *ret_done)
     *ret_done = true;
     journal_bytes_release(&rewrite->records);
     error = journal_sync_folder(journal->folder);
-    if (error) /* after power loss the old name may be back: compacted again until it is not */
+    if (error) /* after power loss the old name may be back: compact again until it is not */
         leave_file(journal, error);
     return OK;
 }
 
-/* A long file goes a piece at a time: its end takes the system a while. */
+/* Frees a long file piece by piece: removing its end takes the system a while. */
 static enum error dispose_some(struct journal *journal, bool *ret_done)
 {
     *ret_done = !journal_file_dispose(&journal->rewrite.file, DISPOSE_BYTES);
     return OK;
 }
 
-/* A file that does not read as written is the journal's failure, all else only this try's. */
+/* A file that does not read back is the journal's failure, anything else only this attempt's. */
 static void note_why(struct journal *journal, enum error error)
 {
     if (journal->rewrite.phase == REWRITE_READ && (error == ERROR_INPUT || error == ERROR_IO))

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Those who wait: taken, answered, and undone and refused when nothing of theirs could be kept, or
- * when the disk does not answer.
+ * Waiters: takes and answers them, and undoes and refuses their changes if these could not be kept,
+ * or the disk does not respond.
  *
- * What is refused goes from the ledgers first, under the mutex; then from the file; then they hear
- * of it, so that a start after a kill finds nothing that somebody was refused. Each step is the
- * same whether the committer saw a call fail, or journal_watch() saw that it does not come back.
- * Then the committer may still be in that call, and does three things with what is its own: reads
- * the bytes of `group`, which become zeros under its hands; uses the file, which it does not
- * replace before the errand that puts it right has ended (journal_await_undo()); and looks at the
- * condition when it is back, which is FAILING.
+ * A refused change is removed from the ledgers first, under the mutex; then from the file; then its
+ * waiter is answered, so that a start after a kill finds no refused change. The steps are the same
+ * whether the committer saw a call fail, or journal_watch() saw that it does not return. In the
+ * latter case the committer may still be in that call, where it does three things: it reads the
+ * bytes of `group`, which are being zeroed meanwhile; it uses the file, which it does not replace
+ * before the errand that repairs it has ended (journal_await_undo()); and after it returns it
+ * checks the condition, which is FAILING.
  */
 #include "common/errand.h"
 #include "common/log.h"
@@ -28,7 +28,7 @@ struct journal_waiter *journal_take_waiters(struct journal *journal)
 void journal_answer(struct journal_waiter *waiter, enum error error)
 {
     while (waiter) {
-        struct journal_waiter *next = waiter->next; /* ready() gives the storage back */
+        struct journal_waiter *next = waiter->next; /* ready() returns the storage to its owner */
         waiter->error = error;
         waiter->ready(waiter);
         waiter = next;
@@ -49,8 +49,8 @@ static struct journal_waiter *reversed(struct journal_waiter *waiter)
     return last;
 }
 
-/* No response has said anything of what those who wait ask for: the commit's, and those who came
- * meanwhile. They are undone, newest first, and are to be refused. The mutex is held. */
+/* No response has reported the changes of these waiters: the commit's, and later ones. Undoes them,
+ * newest first, and marks them to be refused. The mutex is held. */
 static void undo_waiters(struct journal *journal)
 {
     struct journal_waiter **end = &journal->committing;
@@ -67,7 +67,7 @@ static void undo_waiters(struct journal *journal)
     journal->pending.length = 0;
 }
 
-/* The kernel may be reading them, for a pwrite() that hangs: it writes zeros then. */
+/* The kernel may be reading them, for a pwrite() that hangs: it then writes zeros. */
 __attribute__((no_sanitize_thread)) static void clear_group(struct journal *journal)
 {
     volatile uint8_t *bytes = journal->group.bytes;
@@ -75,9 +75,9 @@ __attribute__((no_sanitize_thread)) static void clear_group(struct journal *jour
         bytes[i] = 0;
 }
 
-/* Records that could not be synchronized may be in the file all the same, and the process may be
- * killed before there is another one: a start would take for drawn what was refused. Zeros end the
- * records before them; the last page first, so that no record is left behind zeros. */
+/* Records that could not be synced may still be in the file, and the process may be killed before
+ * it is replaced: a start would then count refused draws as drawn. Zeros end the records before
+ * them; the last page is zeroed first, so that no record is left after zeros. */
 static enum error erase_group(const struct journal *journal)
 {
     static const uint8_t zeros[JOURNAL_PAGE_BYTES];
@@ -93,7 +93,8 @@ static enum error erase_group(const struct journal *journal)
     return error;
 }
 
-/* Whoever comes first: who undid what they asked for, or journal_watch(). They hear why. */
+/* Called by whichever comes first: the thread that undid the changes, or journal_watch(). Answers
+ * the waiters with the reason. */
 static void answer_refused(struct journal *journal)
 {
     pthread_mutex_lock(journal->owner.mutex);
@@ -105,7 +106,7 @@ static void answer_refused(struct journal *journal)
     journal_answer(waiters, error);
 }
 
-/* What is refused goes from the file before anybody hears of it. The mutex is not held. */
+/* Removes refused changes from the file before anyone is answered. The mutex is not held. */
 static void undo_in_file(void *context)
 {
     struct journal *journal = context;
@@ -149,9 +150,9 @@ void journal_await_undo(struct journal *journal)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* The committer sits in the system, nobody knows for how long. What it is at is as if it had
- * failed; it finds that out when it comes back, and writes a new file. The file is put right by an
- * errand, since that may hang too. False: there is none. The mutex is held. */
+/* The committer is blocked in a system call for an unknown time. Treats its work as failed; it
+ * notices that when it returns, and writes a new file. An errand repairs the file, since that may
+ * hang too. False: there is none. The mutex is held. */
 static bool give_up(struct journal *journal)
 {
     enum error error =

@@ -19,23 +19,23 @@
 #include "common/log.h"
 #include "common/remote_disk.h"
 
-#define HOLDER_BYTES 256    /* of DIR/lock; in one sector */
-#define OLD_HOLDER_BYTES 32 /* what versions before generations wrote is shorter */
+#define HOLDER_BYTES 256    /* of DIR/lock; within one sector */
+#define OLD_HOLDER_BYTES 32 /* versions before generations wrote less */
 #define GENERATION ", generation "
 #define LOCK_ATTEMPTS 100
 
 struct state {
     char *folder; /* owned, and the one below */
     char *lock_path;
-    size_t folders_there; /* of `folder`, before we made the rest */
+    size_t folders_there; /* of `folder`, which existed before */
     int lock_descriptor;
-    bool has_lock;                 /* it is ours */
-    bool was_there;                /* DIR/lock, before we opened it */
-    bool was_used;                 /* a server had written into it */
-    char before[HOLDER_BYTES + 1]; /* what it held, with a NUL */
+    bool has_lock;                 /* we hold it */
+    bool was_there;                /* DIR/lock existed before */
+    bool was_used;                 /* a server had written to it */
+    char before[HOLDER_BYTES + 1]; /* its previous content, with a NUL */
     size_t before_bytes;
     uint64_t mark;
-    char holder[HOLDER_BYTES]; /* what we wrote into it; no other start writes the same */
+    char holder[HOLDER_BYTES]; /* what we wrote; unique to this start */
     bool may_undo;             /* until state_take() */
     bool is_remote;            /* on a network file system */
 };
@@ -56,7 +56,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
     return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
 }
 
-/* Is the lock that we hold the one that others find? Where that cannot be said, it is. */
+/* Is the lock that we hold still the one at the path? True if that cannot be determined. */
 static bool is_lock_ours(const struct state *state)
 {
     struct stat held;
@@ -68,7 +68,7 @@ static bool is_lock_ours(const struct state *state)
 
 enum holding { HOLDING_OURS, HOLDING_REPLACED, HOLDING_TAKEN, HOLDING_UNKNOWN };
 
-/* An empty lock names nobody. */
+/* An empty lock names no holder. */
 static enum holding look(const struct state *state, char ret_text[HOLDER_BYTES + 1])
 {
     struct stat held;
@@ -90,7 +90,7 @@ static enum holding look(const struct state *state, char ret_text[HOLDER_BYTES +
     return ours || *ret_text == '\0' ? HOLDING_OURS : HOLDING_TAKEN;
 }
 
-/* Without the spaces that make it as long as all others. */
+/* Without the trailing spaces that make all holders equally long. */
 static int holder_length(const char *text)
 {
     size_t length = strcspn(text, "\n");
@@ -143,7 +143,7 @@ static size_t count_digits(const char *text, size_t length)
     return digits;
 }
 
-/* What write_holder() writes; power loss may leave zeros of it. */
+/* As written by write_holder(); power loss may leave zeros instead. */
 static bool is_whole_holder(const char *text)
 {
     size_t digits = count_digits(text, HOLDER_BYTES);
@@ -154,9 +154,9 @@ static bool is_whole_holder(const char *text)
     return at == HOLDER_BYTES && (digits > 0 || !*text);
 }
 
-/* Of versions before generations: a process number and its end, or nothing. Power loss may leave
- * zeros, and behind a number and its end what it did not cover of a longer one: digits and their
- * end, or zeros again. */
+/* From versions before generations: a process number and a line end, or nothing. Power loss may
+ * leave zeros, and after a number and its end the rest of a longer one: digits and a line end, or
+ * zeros. */
 static bool is_holder(const char *text, size_t length)
 {
     static const char zeros[OLD_HOLDER_BYTES];
@@ -185,7 +185,7 @@ static enum error refuse_second(const struct state *state)
                      state->folder, (int)strcspn(holder, " \n"), *holder ? holder : "unknown");
 }
 
-/* Whether it is still under its name: who had it before may have taken it away. */
+/* *ret_locked: is it still under its name? A previous holder may have removed it. */
 static enum error lock_once(struct state *state, bool *ret_locked)
 {
     struct stat status;
@@ -217,7 +217,7 @@ static enum error take_lock(struct state *state)
     return error;
 }
 
-/* On the disk: whoever had the folder sees that it lost it, whatever happens to this machine. */
+/* Durable: a previous holder sees that it lost the folder, whatever happens to this machine. */
 static enum error write_lock(const struct state *state, const char *text, size_t length)
 {
     if (pwrite(state->lock_descriptor, text, length, 0) == (ssize_t)length &&
@@ -227,7 +227,7 @@ static enum error write_lock(const struct state *state, const char *text, size_t
     return error_set_errno(ERROR_IO, errno, "cannot write the state lock %s", state->lock_path);
 }
 
-/* A host's name may be anything. */
+/* A host's name may contain anything. */
 static void name_host(char *out, size_t bytes)
 {
     if (gethostname(out, bytes) != 0)
@@ -239,8 +239,8 @@ static void name_host(char *out, size_t bytes)
     }
 }
 
-/* Process, host, generation, time, and a number that no other start draws; spaces up to a length
- * that never changes, so that nothing is left behind it of what was there before. */
+/* Process, host, generation, time, and a number unique to this start; padded with spaces to a fixed
+ * length, so that nothing of the previous content remains after it. */
 static enum error make_holder(struct state *state)
 {
     char host[HOST_NAME_MAX + 1];
@@ -300,7 +300,7 @@ void state_take(struct state *state)
     state->may_undo = false;
 }
 
-/* A start that was refused leaves the folder as it was. The lock is held until it is gone. */
+/* A refused start leaves the folder as it was. Holds the lock until it is removed. */
 static void undo(const struct state *state)
 {
     char text[HOLDER_BYTES + 1];
@@ -330,7 +330,7 @@ static enum error find_file(const struct state *state, const char *name, bool *r
     return error;
 }
 
-/* Without a journal: does something else say that one was kept here? */
+/* Without a journal: is there another sign that one was kept here? */
 static enum error check_beginning(const struct state *state)
 {
     bool has_position = false;
