@@ -27,7 +27,7 @@ int64_t forgotten_workers_hash(const char *name, size_t length)
     return (int64_t)(XXH3_64bits(name, length) >> 2) + 1;
 }
 
-/* `name` is kept, so it knows no secret; where it stands in the table does. */
+/* `name` is stored, so it contains no secret; its slot in the table does. */
 static inline uint64_t slot_hash(int64_t name)
 {
     return keyed_hash_numbers((uint64_t)name, 0);
@@ -70,7 +70,7 @@ int64_t forgotten_workers_find(const struct forgotten_workers *forgotten, int64_
 
 void forgotten_workers_turn(struct forgotten_workers *forgotten)
 {
-    struct forgotten_set empty = forgotten->older; /* its memory is used again */
+    struct forgotten_set empty = forgotten->older; /* its memory is reused */
     hash_table_clear(&empty.names);
     empty.count = 0;
     forgotten->older = forgotten->newer;

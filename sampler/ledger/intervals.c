@@ -37,7 +37,7 @@ enum error intervals_reserve(struct intervals *intervals, size_t more)
     return error;
 }
 
-/* How many intervals end before `number`: they neither hold nor touch it. */
+/* How many intervals end before `number`: they neither contain nor touch it. */
 static size_t count_before(const struct intervals *intervals, int64_t number)
 {
     size_t low = 0;
@@ -46,7 +46,7 @@ static size_t count_before(const struct intervals *intervals, int64_t number)
         return 0;
     const struct interval *items = intervals->items + intervals->front;
     if (items[high - 1].end < number)
-        return high; /* mostly: seqs and positions are counted up */
+        return high; /* the usual case: seqs and positions are counted up */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (items[middle].end < number)
@@ -57,8 +57,8 @@ static size_t count_before(const struct intervals *intervals, int64_t number)
     return low;
 }
 
-/* [first, last): the intervals that [begin, end) overlaps or touches. They become one; where there
- * are none it is put in between. */
+/* [first, last): the intervals that [begin, end) overlaps or touches. They are merged into one; if
+ * there are none, inserts it. */
 void intervals_add(struct intervals *intervals, int64_t begin, int64_t end)
 {
     size_t first = count_before(intervals, begin);
@@ -76,8 +76,8 @@ void intervals_add(struct intervals *intervals, int64_t begin, int64_t end)
     intervals->size += end - begin;
 }
 
-/* Those that none of the numbers can touch stay; the others go up by `count`, and are merged with
- * the numbers into the room below them, which is never less than what is left of both. */
+/* Intervals that no number can touch stay; the others are moved up by `count`, and merged with the
+ * numbers into the room below them, which is never less than the remainder of both. */
 void intervals_add_numbers(struct intervals *intervals, const int64_t *numbers, size_t count)
 {
     if (count == 0)

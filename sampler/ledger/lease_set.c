@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One lease is in up to five structures at once, all linked by numbers inside struct lease (4 bytes
- * instead of 8, and valid when an array moves):
+ * A lease is in up to five structures at once, all linked by numbers inside struct lease (4 bytes
+ * instead of 8, and valid after an array moves):
  *
  *   chunks   memory, 1024 leases each; never moved or given back before the end
  *   pairs    (worker, seq) -> number, for those that have a worker
@@ -10,13 +10,13 @@
  *   heap     by deadline, those that are leased; lease->heap_at is the way back into it
  *   queue    those that wait, first come first served; and each worker's list
  *
- * Always: heap_at != LEASE_NONE exactly when leased; `waits` exactly when queued; never both. A
+ * Invariants: heap_at != LEASE_NONE exactly when leased; `waits` exactly when queued; never both. A
  * lease in `pairs` has a worker and is in that worker's list. Each function below keeps the
  * structures that its banner names; lease_set_remove() and lease_set_disown() take a lease out of
  * all of them.
  *
  * Nothing allocates after lease_set_reserve(), which makes room for one more in every structure: a
- * draw that is in the journal can always be applied.
+ * journaled draw can always be applied.
  */
 #include "sampler/ledger/lease_set.h"
 
@@ -27,7 +27,7 @@
 
 #define CHUNK_SHIFT 10
 #define CHUNK_LEASES (1u << CHUNK_SHIFT)
-#define RUN_SEQS 4 /* that lie side by side in the hash table */
+#define RUN_SEQS 4 /* adjacent in the hash table */
 
 void lease_set_init(struct lease_set *set)
 {
@@ -52,10 +52,10 @@ struct lease *lease_set_get(const struct lease_set *set, uint32_t number)
 
 /* ---- by (worker, seq) --------------------------------------------------- */
 
-/* Seqs are mostly counted up: four that follow each other lie side by side, so a worker's next pull
- * and the ack of its last one mostly touch one line of the cache. Not more of them: a removal looks
- * at the leases of all slots up to the next free one. Which of the four a seq is stands in the
- * hash's high bits as well: by these the table distinguishes them without reading their leases. */
+/* Seqs are usually counted up: four consecutive ones are adjacent, so a worker's next pull and the
+ * ack of its last one mostly touch one cache line. Not more: a removal examines the leases of all
+ * slots up to the next free one. The hash's high bits also contain the index among the four, so
+ * that the table distinguishes them without reading their leases. */
 static inline uint64_t hash_of_pair(uint32_t worker, int64_t seq)
 {
     uint64_t run = (uint64_t)seq / RUN_SEQS, at = (uint64_t)seq % RUN_SEQS;
@@ -91,15 +91,15 @@ uint32_t lease_set_find(const struct lease_set *set, uint32_t worker, int64_t se
 
 /*
  * Priorities are keyed hashes of the positions; left: smaller first positions, right: larger ones;
- * a parent's priority is not below its children's. Positions are mostly added ascending, which
- * would make a plain tree a list; hashed priorities make it some 2 ln(n) deep, whatever the order
- * and whoever chooses the positions, without a rotation: to add is to split the subtree where the
- * priority belongs, to remove is to merge two. Both walk down once and write each link once,
- * through a pointer to where the link stands.
+ * a parent's priority is not below its children's. Positions are mostly added in ascending order,
+ * which would degrade a plain tree to a list; hashed priorities make it about 2 ln(n) deep,
+ * whatever the order and whoever chooses the positions, without rotations: adding splits the
+ * subtree at the new priority's place, removing merges two. Both walk down once and write each link
+ * once, through a pointer to the link.
  */
 
-/* Those of `root` that start before `first`, and the others. Each turn hangs one node where
- * `*ret_left` or `*ret_right` points, and goes on with its other side. */
+/* Splits `root` into leases that start before `first`, and the others. Each iteration attaches one
+ * node at `*ret_left` or `*ret_right`, and continues with its other side. */
 static void split(struct lease_set *set, uint32_t root, int64_t first, uint32_t *ret_left,
                   uint32_t *ret_right)
 {
@@ -118,7 +118,7 @@ static void split(struct lease_set *set, uint32_t root, int64_t first, uint32_t 
     *ret_left = *ret_right = LEASE_NONE;
 }
 
-/* One tree of two, all of `left` before all of `right`; the higher priority becomes the root. */
+/* Merges two trees, all of `left` before all of `right`; the higher priority becomes the root. */
 static uint32_t merge(struct lease_set *set, uint32_t left, uint32_t right)
 {
     uint32_t root;
@@ -196,8 +196,8 @@ uint32_t lease_set_starting(const struct lease_set *set, int64_t first)
 }
 
 struct visiting {
-    int64_t first; /* those from there on */
-    size_t left;   /* so many */
+    int64_t first; /* starting position */
+    size_t left;   /* how many more */
     void (*visit)(void *context, const struct lease *lease);
     void *context;
 };
@@ -209,7 +209,7 @@ static void visit_tree(const struct lease_set *set, uint32_t root, struct visiti
         root = lease->right;
         if (lease->first < visiting->first)
             continue;
-        visit_tree(set, lease->left, visiting); /* as deep as the tree: some log leases */
+        visit_tree(set, lease->left, visiting); /* as deep as the tree: about log leases */
         if (visiting->left == 0)
             break;
         visiting->left--;
@@ -234,7 +234,7 @@ void lease_set_each(const struct lease_set *set,
 /* ---- by deadline: a binary heap ----------------------------------------- */
 
 /* heap[0] has the earliest deadline; heap[i]'s is not after heap[2 i + 1]'s and heap[2 i + 2]'s.
- * New deadlines are mostly the latest: settling one looks at its parent and is done. */
+ * New deadlines are mostly the latest: settling one usually examines only its parent. */
 
 static void heap_put(struct lease_set *set, size_t at, uint32_t number)
 {
@@ -247,7 +247,7 @@ static int64_t deadline_at(const struct lease_set *set, size_t at)
     return lease_set_get(set, set->heap[at])->deadline_ms;
 }
 
-/* Where `number` belongs when the place `at` is free: up while its parent is later, then down while
+/* Places `number`, starting from the free place `at`: up while its parent is later, then down while
  * a child is earlier. At most one of the two loops moves anything. */
 static void heap_settle(struct lease_set *set, size_t at, uint32_t number)
 {
@@ -393,7 +393,7 @@ enum error lease_set_reserve(struct lease_set *set)
                          LEASE_NONE - 1);
     if (set->free_first == LEASE_NONE && set->used >> CHUNK_SHIFT == set->chunk_count)
         error = add_chunk(set);
-    /* A number is below the most leases that there ever were, for which there was room then. */
+    /* A number is below the maximum number of leases so far, for which there was room. */
     if (!error)
         error =
             hash_table_reserve(&set->pairs, set->count + 1, hash_of, set, "the leases of a stream");

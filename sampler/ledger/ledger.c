@@ -5,7 +5,7 @@
 #include "sampler/ledger/ledger_past.h"
 #include "sampler/ledger/ledger_skipped.h"
 
-#define ACKED_AT_ONCE 256 /* seqs of one ack that become intervals together */
+#define ACKED_AT_ONCE 256 /* seqs of an ack that are merged into intervals together */
 
 void ledger_init(struct ledger *ledger)
 {
@@ -48,7 +48,7 @@ void ledger_start(struct ledger *ledger, int64_t now_ms)
 {
     int64_t deadline_ms = now_ms + ledger_lease_ms(ledger);
     ledger->samples = ledger->mean_ms > 0 ? LEDGER_MEAN_SAMPLES : 0;
-    for (size_t i = 0; i < ledger->leases.heap_count; i++) { /* all alike: any order is a heap */
+    for (size_t i = 0; i < ledger->leases.heap_count; i++) { /* all equal: any order is a heap */
         struct lease *lease = lease_set_get(&ledger->leases, ledger->leases.heap[i]);
         lease->leased_ms = -1;
         lease->deadline_ms = deadline_ms;
@@ -163,7 +163,7 @@ static void lease_to(struct ledger *ledger, uint32_t number, const struct entry 
     worker_table_lease(&ledger->workers, worker);
 }
 
-/* New positions, maybe behind some that the tail skips. */
+/* New positions, possibly after some that the tail skips. */
 static void apply_new(struct ledger *ledger, const struct entry *entry)
 {
     int64_t end = entry->first + entry->positions;
@@ -182,7 +182,7 @@ static void apply_draw(struct ledger *ledger, const struct entry *entry, int64_t
         apply_new(ledger, entry);
     }
     if (entry->units == 0)
-        return; /* positions that hold nothing, or that the tail skips */
+        return; /* positions without units, or skipped by the tail */
     ledger->handed++;
     if (entry->worker < 0) {
         ledger->acked++;
@@ -193,7 +193,7 @@ static void apply_draw(struct ledger *ledger, const struct entry *entry, int64_t
              now_ms);
 }
 
-/* Its mean is a number in the entry, so that a replay has it too. */
+/* The mean is part of the entry, so that a replay has it too. */
 static void set_mean(struct ledger *ledger, int64_t mean_ms)
 {
     if (mean_ms <= 0)
@@ -203,7 +203,7 @@ static void set_mean(struct ledger *ledger, int64_t mean_ms)
         ledger->samples++;
 }
 
-/* It is done. */
+/* The batch is done. */
 static void remove_lease(struct ledger *ledger, uint32_t number)
 {
     const struct lease *lease = lease_set_get(&ledger->leases, number);
@@ -228,7 +228,7 @@ static void apply_redraw(struct ledger *ledger, const struct entry *entry, int64
     worker_table_get(&ledger->workers, (uint32_t)entry->worker)->redelivered++;
 }
 
-/* Seqs that were acked, collected as long as they ascend. */
+/* Acked seqs, collected as long as they ascend. */
 struct acked_seqs {
     struct intervals *acked;
     int64_t seqs[ACKED_AT_ONCE];
@@ -285,14 +285,14 @@ static void apply_release(struct ledger *ledger, const struct entry *entry)
             entry->list ? lease_set_find(&ledger->leases, (uint32_t)entry->worker, entry->list[i])
                         : record->leases.first;
         if (number == LEASE_NONE)
-            continue; /* an entry from a file may name what it has not */
+            continue; /* an entry from a file may name a seq without a lease */
         disown(ledger, number);
         lease_set_wait(&ledger->leases, number);
     }
 }
 
-/* The last positions drawn are rewound, others become a gap; what was leased before waits again, as
- * one batch. */
+/* Rewinds the last positions drawn, turns others into a gap; a batch that was leased before waits
+ * again, as one. */
 static void apply_undo_draw(struct ledger *ledger, const struct entry *entry)
 {
     int64_t end = entry->first + entry->positions;
@@ -472,6 +472,6 @@ void ledger_apply(struct ledger *ledger, const struct entry *entry, int64_t now_
         apply_forgotten_workers(ledger, entry);
         break;
     default:
-        break; /* ENTRY_WORKER is there since it was prepared; the others are of streams.c */
+        break; /* ENTRY_WORKER was applied when it was prepared; the others belong to streams.c */
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries from a file may say anything: which of them can follow what the ledger says. */
+/* Entries from a file may contain anything: checks which of them can follow the ledger's state. */
 #include "sampler/ledger/ledger.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static bool is_worker(const struct ledger *ledger, int64_t worker)
     return worker >= 0 && (uint64_t)worker < ledger->workers.count;
 }
 
-/* Pairs of begin and end, ascending, apart from each other. */
+/* Pairs of begin and end, ascending, disjoint. */
 static bool are_intervals(const struct entry *entry, int64_t after, int64_t end)
 {
     if (entry->count % 2 != 0)

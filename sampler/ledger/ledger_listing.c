@@ -64,7 +64,7 @@ static void add_lease(void *context, const struct lease *lease)
     add(listing, lease->first, lease->first + lease->positions);
 }
 
-/* How many there were, at most `most`. */
+/* Lists at most `most`; returns their number. */
 static size_t list_gaps(const struct intervals *gaps, struct ledger_listing *listing, size_t most)
 {
     size_t listed = 0;

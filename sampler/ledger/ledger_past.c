@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A seek merges three sequences of spans that ascend and are disjoint, also from each other: a
- * position has one state (ledger.h). They are skipped spans, gaps, leases by position; then [old
- * position, new position) where it goes forward. All is added behind the last span: O(1) each.
+ * position has one state (ledger.h). They are skipped spans, gaps, and leases by position; then
+ * [old position, new position) if it goes forward. All are appended after the last span: O(1) each.
  */
 #include "sampler/ledger/ledger_past.h"
 
@@ -43,7 +43,7 @@ void ledger_past_take(struct ledger_past *past, struct ledger *ledger)
 
 /* ---- the merge ---------------------------------------------------------- */
 
-/* How far it has come in two of the three; lease_set_each() drives it with the third. */
+/* Progress in two of the three; lease_set_each() drives it with the third. */
 struct merging {
     const struct ledger_past *past;
     struct intervals *into;
@@ -58,7 +58,7 @@ static void add_below(const struct merging *merging, int64_t begin, int64_t end)
         intervals_add(merging->into, begin, end);
 }
 
-/* Those of `set` that begin before `limit`. */
+/* Spans of `set` that begin before `limit`. */
 static void add_before(const struct merging *merging, const struct intervals *set, size_t *at,
                        int64_t limit)
 {
@@ -66,7 +66,7 @@ static void add_before(const struct merging *merging, const struct intervals *se
         add_below(merging, intervals_at(set, *at)->begin, intervals_at(set, *at)->end);
 }
 
-/* Skipped spans and gaps, in turns, up to `limit`. */
+/* Skipped spans and gaps, alternately, up to `limit`. */
 static void add_both(struct merging *merging, int64_t limit)
 {
     const struct intervals *skipped = &merging->past->skipped;

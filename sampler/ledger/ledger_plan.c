@@ -7,7 +7,7 @@
 
 /* ---- the mean time that a batch is held --------------------------------- */
 
-/* The mean with one more sample in it. The first ones count alike, then each counts a sixteenth. */
+/* The mean with one more sample. The first samples have equal weight, later ones a sixteenth. */
 static double mean_with(double mean_ms, int64_t *samples, int64_t held_ms)
 {
     if (*samples < LEDGER_MEAN_SAMPLES)
@@ -47,7 +47,7 @@ static enum error refuse_unused(const char *worker, int64_t seq)
     return error_set_kind(error, PROBLEM_NEVER_LENT);
 }
 
-/* Why this pair has no batch any more; `kind` when it had one and lost it. */
+/* Why this pair no longer has a batch; `kind`: for a pair that had one and lost it. */
 static enum error refuse_pair(const struct ledger *ledger, const struct worker_record *record,
                               const char *worker, int64_t seq, const char *kind)
 {
@@ -97,7 +97,7 @@ enum error ledger_plan_acks(const struct ledger *ledger, const struct ledger_pul
         const struct lease *lease = lease_set_get(&ledger->leases, at);
         live++;
         if (lease->leased_ms < 0)
-            continue; /* nobody knows since when */
+            continue; /* the start is not known */
         mean_ms = mean_with(mean_ms, &samples, now_ms - lease->leased_ms);
         sampled = true;
     }
@@ -128,7 +128,7 @@ static bool counts_as_acked(const struct ledger_pull *pull, size_t count, int64_
     return false;
 }
 
-/* The first that waits, and will when these are acked. */
+/* The first in the queue, once these are acked. */
 static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_pull *pull,
                               uint32_t worker)
 {
@@ -143,7 +143,7 @@ static uint32_t first_waiting(const struct ledger *ledger, const struct ledger_p
     return number;
 }
 
-/* How many batches will still be leased when these are acked. */
+/* How many batches will still be leased once these are acked. */
 static size_t count_leased(const struct ledger *ledger, const struct ledger_pull *pull,
                            uint32_t worker)
 {
@@ -157,7 +157,7 @@ static size_t count_leased(const struct ledger *ledger, const struct ledger_pull
     return leased;
 }
 
-/* Nothing is left to draw, and nothing will be redelivered: pausing changes nothing any more. */
+/* Nothing is left to draw, and nothing will be redelivered: pausing has no effect any more. */
 static bool is_over(const struct ledger *ledger, const struct batching *batching,
                     const struct ledger_pull *pull, uint32_t worker)
 {
@@ -180,7 +180,7 @@ static void plan_lease(const struct ledger *ledger, uint32_t number, enum ledger
     };
 }
 
-/* That it expired says that a batch is held at least so long. */
+/* Its expiry shows that a batch is held at least this long. */
 static void plan_redeliver(const struct ledger *ledger, uint32_t number, int64_t now_ms,
                            struct ledger_plan *plan)
 {
@@ -232,7 +232,7 @@ static enum error plan_pair(const struct ledger *ledger, const struct ledger_pul
     if (error)
         return error;
     if (lease->waits || lease->deadline_ms <= now_ms) {
-        plan_redeliver(ledger, number, now_ms, plan); /* it expired, and nobody else has it */
+        plan_redeliver(ledger, number, now_ms, plan); /* it expired, and is nobody else's */
         return OK;
     }
     plan_lease(ledger, number, PLAN_KEPT, plan);
@@ -285,8 +285,8 @@ static enum error plan_new(const struct ledger *ledger, const struct batching *b
     return error_set_kind(ERROR_TIMEOUT, PROBLEM_ALL_LENT);
 }
 
-/* The batch that starts a gap: at most `size` units, none beyond an epoch's end but with tail span.
- * No tail drops anything here, since all of the gap is to be drawn. */
+/* The batch at the start of a gap: at most `size` units, none beyond an epoch's end except with
+ * tail span. No tail drops anything here, since the whole gap must be drawn. */
 static enum error plan_piece(const struct ledger *ledger, const struct batching *batching,
                              struct batching_search *search, int64_t size, struct ledger_plan *plan)
 {

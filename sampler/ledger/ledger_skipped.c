@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Spans of `skipped` are ascending and disjoint, as everywhere in intervals.h. A draw adds behind
- * the last one: O(1). What a seek makes of them is in ledger_past.c.
+ * Spans of `skipped` are ascending and disjoint, as everywhere in intervals.h. A draw appends after
+ * the last one: O(1). ledger_past.c handles seeks.
  */
 #include "sampler/ledger/ledger_skipped.h"
 

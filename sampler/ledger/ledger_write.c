@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A ledger as entries: what a compacted journal begins with. */
+/* A ledger as entries: the start of a compacted journal. */
 #include "sampler/ledger/ledger.h"
 
 #include "sampler/ledger/ledger_past.h"
 
-#define LIST_AT_ONCE 4096 /* intervals an entry */
+#define LIST_AT_ONCE 4096 /* intervals per entry */
 
 struct writing {
     uint32_t stream;
@@ -36,7 +36,7 @@ static void write_intervals(struct writing *writing, const struct intervals *int
     }
 }
 
-/* What a seek left that is not settled yet is merged here, beside whoever is at it. */
+/* Includes what an unsettled seek left, merged here even if another thread is merging it. */
 static void write_skipped(struct writing *writing, const struct ledger *ledger)
 {
     const struct entry entry = {.type = ENTRY_SKIPPED, .worker = -1};
@@ -70,7 +70,7 @@ static void write_worker(struct writing *writing, const struct worker_record *re
     write_intervals(writing, &record->acked, (struct entry){.type = ENTRY_ACKED, .worker = number});
 }
 
-/* In the order in which they are forgotten. */
+/* In the order in which they will be forgotten. */
 static void write_idle(struct writing *writing, const struct worker_table *workers)
 {
     int64_t list[LIST_AT_ONCE];
@@ -122,7 +122,7 @@ static void write_owned(void *context, const struct lease *lease)
         write_lease(context, lease);
 }
 
-/* Those that nobody has, in the order in which they wait. */
+/* Those without a worker, in queue order. */
 static void write_released(struct writing *writing, const struct lease_set *set)
 {
     for (uint32_t number = lease_set_waiting(set); number != LEASE_NONE;) {
@@ -140,7 +140,7 @@ static void write_history(struct writing *writing, const struct ledger *ledger)
         const struct lease_done *done = lease_history_at(history, i);
         if (lease_history_before(history, done) <
             worker_table_get(&ledger->workers, done->worker)->done_since)
-            continue; /* whose it was is forgotten */
+            continue; /* its worker is forgotten */
         write_entry(writing, (struct entry){
                                  .type = ENTRY_DONE,
                                  .first = done->first,

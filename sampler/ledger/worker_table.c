@@ -230,7 +230,7 @@ void worker_record_count(struct worker_record *record, int64_t now_ms)
     int64_t slice = now_ms / SLICE_MS;
     int64_t skipped = slice - record->rate_slice;
     if (skipped < 0)
-        return; /* an ack older than a slice, by its wait for the lock */
+        return; /* an ack that waited for the lock for more than a slice */
     if (skipped > WORKER_RATE_SLOTS)
         skipped = WORKER_RATE_SLOTS;
     for (int64_t i = 0; i < skipped; i++)
