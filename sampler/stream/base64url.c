@@ -19,7 +19,7 @@ void base64url_encode(const uint8_t *bytes, size_t length, char *out)
     *out = '\0';
 }
 
-/* By letter; -1: it is none. */
+/* Indexed by letter; -1: not in the alphabet. */
 static void list_values(int values[256])
 {
     memset(values, -1, 256 * sizeof(*values));
@@ -27,7 +27,7 @@ static void list_values(int values[256])
         values[(uint8_t)alphabet[i]] = i;
 }
 
-/* Bits that are left over must be zeros, so that a token has one spelling. */
+/* Left-over bits must be zeros, so that a token has one spelling. */
 bool base64url_decode(const char *text, size_t length, uint8_t *out, size_t *ret_length)
 {
     int values[256];

@@ -15,7 +15,7 @@
 
 _Static_assert(READER_STRIPES == 1 << STRIPE_BITS, "the bits of a hash choose a stripe");
 
-/* Records that all streams have room for. */
+/* Records allocated for all streams. */
 static _Atomic int64_t all_capacity;
 
 void readers_init(struct readers *set)
@@ -55,7 +55,7 @@ static inline bool has_name(const void *key, uint32_t number)
     return strcmp(wanted->stripe->readers[number].worker, wanted->name) == 0;
 }
 
-/* Room for one more; false: the stripe, or all of them, have what they may have, or there is no
+/* Room for one more; false: the stripe, or all of them, are at their limit, or there is no
  * memory. */
 static bool grow(struct reader_stripe *stripe)
 {
@@ -89,7 +89,7 @@ static uint32_t least_recent(const struct reader_stripe *stripe)
     return least;
 }
 
-/* NULL: there is no room, not even of another one's. */
+/* NULL: there is no room, nor a reader to replace. */
 static struct reader *enter(struct reader_stripe *stripe, uint64_t hash, const char *name,
                             int64_t now_ns)
 {

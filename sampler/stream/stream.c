@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every change reserves room in the journal and in memory, is appended, and only then applied:
- * nothing fails half-way. */
+ * nothing fails halfway. */
 #include "sampler/stream/stream.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "sampler/journal/journal_record.h"
 #include "sampler/stream/stream_private.h"
 
-#define GIVE_WAY_NS 50000 /* a thread that waits wakes up meanwhile */
+#define GIVE_WAY_NS 50000 /* a waiting thread wakes up meanwhile */
 
 int64_t stream_clock_ms(void)
 {
@@ -59,7 +59,7 @@ bool stream_is_large(const struct stream *stream)
            STREAM_LEASES_AT_ONCE;
 }
 
-/* It takes milliseconds to free, which others need not wait for: streams_sweep() does it. */
+/* Freeing it takes milliseconds, for which others need not wait: streams_sweep() does it. */
 static void bury(struct stream *stream)
 {
     struct streams *streams = stream->streams;

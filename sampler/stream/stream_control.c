@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes of a stream besides draws and acks: extend, release, pause, seek, checkpoint, restore. */
+/* Changes of a stream other than draws and acks: extend, release, pause, seek, checkpoint,
+ * restore. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -102,7 +103,8 @@ enum error stream_resume(struct stream *stream, struct journal_waiter *waiter, b
     return set_paused(stream, false, waiter, ret_wait);
 }
 
-/* Another seek, whose spans are still being merged. The mutex is held, but not meanwhile. */
+/* Waits for another seek whose spans are still being merged. The mutex is held, but not
+ * meanwhile. */
 static enum error wait_for_seek(struct stream *stream)
 {
     enum error error = OK;
@@ -115,7 +117,7 @@ static enum error wait_for_seek(struct stream *stream)
     return error;
 }
 
-/* A seek or a restore: what it takes out of the ledger is in `past` afterwards. */
+/* A seek or a restore: what it takes out of the ledger ends up in `past`. */
 static enum error jump(struct stream *stream, struct entry *entry, struct journal_memory *memory,
                        struct ledger_past *past, struct journal_waiter *waiter, bool *ret_wait)
 {
@@ -137,8 +139,8 @@ static enum error jump(struct stream *stream, struct entry *entry, struct journa
     return end(stream, error, waiter, ret_wait);
 }
 
-/* The mutex is not held while spans are merged. A ledger that came back meanwhile, since this seek
- * could not be kept, does not want them. */
+/* The mutex is not held while spans are merged. If the ledger was restored meanwhile, because this
+ * seek could not be kept, the result is discarded. */
 static void settle(struct stream *stream, struct ledger_past *past)
 {
     ledger_past_merge(past, &past->next);
@@ -204,7 +206,7 @@ static enum error write_token(struct checkpoint_token *token, const struct ledge
     return error;
 }
 
-/* Rows 0:N are all rows, and all rows are written 0:0. */
+/* Rows 0:N are all rows, which are written 0:0. */
 static void name_all_rows(const struct stream *stream, struct stream_definition *definition)
 {
     if (definition->rows_begin == 0 &&
@@ -212,7 +214,7 @@ static void name_all_rows(const struct stream *stream, struct stream_definition 
         definition->rows_end = 0;
 }
 
-/* How often appended entries could not be kept: draws that a token may name were undone then. */
+/* How often appended entries could not be kept: that undid draws that a token may contain. */
 static uint64_t count_failures(const struct stream *stream)
 {
     struct journal_counts counts = {0};
@@ -221,7 +223,7 @@ static uint64_t count_failures(const struct stream *stream)
     return counts.failures;
 }
 
-/* The token is written without the mutex; who waits does so for all that is appended by then. */
+/* The token is written without the mutex; then waits for everything appended by then. */
 static enum error wait_for_token(struct stream *stream, uint64_t failures,
                                  struct journal_waiter *waiter, bool *ret_wait)
 {
@@ -277,7 +279,7 @@ enum error stream_checkpoint(struct stream *stream, struct journal_waiter *waite
     return error;
 }
 
-/* The token's intervals become the stream's gaps. */
+/* Makes the token's intervals the stream's gaps. */
 static enum error restore(struct stream *stream, struct checkpoint_token *token,
                           struct journal_waiter *waiter, bool *ret_wait)
 {
@@ -313,10 +315,10 @@ static enum error restore(struct stream *stream, struct checkpoint_token *token,
     return error;
 }
 
-/* A checksum is no secret: a token may say anything. */
+/* A checksum is no protection against forgery: a token may contain anything. */
 static enum error check_spans(const struct batching *batching, const struct checkpoint_token *token)
 {
-    struct batching endless = *batching; /* a token binds no epochs */
+    struct batching endless = *batching; /* a token does not fix the epochs */
     endless.epochs = 0;
     enum error error = stream_check_position(&endless, token->position);
     for (size_t i = 0; i < token->open.count && !error; i++) {

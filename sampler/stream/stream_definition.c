@@ -78,7 +78,7 @@ static enum error read_numbers(const cJSON *json, struct stream_definition *defi
 {
     int64_t seed = 0;
     enum error error = OK;
-    binding->order_version = 1; /* which had no member of this name */
+    binding->order_version = 1; /* which did not have this member */
     if (cJSON_GetObjectItemCaseSensitive(json, "order_version"))
         error = read_number(json, "order_version", 1, &binding->order_version);
     if (!error)

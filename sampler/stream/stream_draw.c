@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Draws, and the acks that come with them or alone: planned on the ledger and made by
+ * Draws, and the acks that come with them or alone: planned on the ledger and applied by
  * stream_change(), all under the streams' mutex.
  */
 #include <errno.h>
@@ -12,21 +12,21 @@
 #include "sampler/stream/lease_events.h"
 #include "sampler/stream/stream_private.h"
 
-/* Positions that one call looks at, where they can only be counted: some tenths of a second. */
+/* Positions examined per call, if they can only be counted: some tenths of a second. */
 #define SEARCH_POSITIONS (INT64_C(1) << 27)
-#define SEARCH_WAIT_MS 500 /* for another call that searches */
+#define SEARCH_WAIT_MS 500 /* for another call's search */
 
 static const struct stream_batch NO_BATCH = {.expires_ms = -1};
 
 /* ---- acks, as part of a pull and alone ---------------------------------- */
 
-/* A call of stream_draw(), stream_peek() or stream_ack(), while the mutex is held. */
+/* State of stream_draw(), stream_peek() or stream_ack() while the mutex is held. */
 struct drawing {
     struct stream *stream;
     const struct ledger_pull *pull;
     const int64_t *acks; /* [ack_count]: the pull's, ascending */
     size_t ack_count;
-    uint32_t worker; /* the pull's, looked up once each time the mutex is taken */
+    uint32_t worker; /* the pull's, looked up each time the mutex is taken */
     int64_t now_ms;
     struct journal_waiter *waiter;
     struct lease_events *events;
@@ -52,8 +52,8 @@ static int compare_seqs(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* A draw whose pair is refused for good is as if never asked: it acks nothing. One that has to
- * wait, or comes to a stream that is paused, has acked: what its worker has done is done. */
+/* A draw whose pair is refused for good has no effect: it acks nothing. One that has to wait, or
+ * finds the stream paused, has acked: work that is done stays done. */
 static enum error ack(const struct drawing *drawing)
 {
     const struct ledger_pull *pull = drawing->pull;
@@ -89,8 +89,8 @@ size_t stream_sort_seqs(int64_t *seqs, size_t count)
     return kept;
 }
 
-/* So that they are one union with those that were acked before. Without the mutex; `sorted` has
- * room for STREAM_LEASES_AT_ONCE. */
+/* Sorts them, for one union with those acked before. Without the mutex; `sorted` has room for
+ * STREAM_LEASES_AT_ONCE. */
 static void sort_acks(struct drawing *drawing, int64_t *sorted)
 {
     const struct ledger_pull *pull = drawing->pull;
@@ -136,7 +136,7 @@ enum error stream_ack(struct stream *stream, const char *worker, const int64_t *
 
 /* ---- draws -------------------------------------------------------------- */
 
-/* The plan does not know the stream's name. */
+/* Adds the stream's name, which the plan does not know. */
 static enum error name_paused(const struct stream *stream)
 {
     const char *name = stream->definition.name;
@@ -151,7 +151,7 @@ static bool is_paused(enum error error)
     return error == ERROR_CONFLICT && error_kind() && strcmp(error_kind(), PROBLEM_PAUSED) == 0;
 }
 
-/* Plans until there is a batch: a piece of a gap may hold no unit at all. Acks were acked already,
+/* Plans until there is a batch: a piece of a gap may contain no unit. The acks are applied already,
  * or count as if they were. */
 static enum error plan(const struct drawing *drawing, struct ledger_plan *ret_plan)
 {
@@ -176,7 +176,8 @@ static enum error plan(const struct drawing *drawing, struct ledger_plan *ret_pl
     }
 }
 
-/* What tail `drop` skips at the end counts as drawn: afterwards the stream stands at its end. */
+/* Positions that tail `drop` skips at the end count as drawn: afterwards the stream is at its
+ * end. */
 static enum error move_to_end(const struct drawing *drawing, const struct ledger_plan *plan)
 {
     if (plan->span.first <= drawing->stream->ledger.position)
@@ -185,7 +186,7 @@ static enum error move_to_end(const struct drawing *drawing, const struct ledger
     return stream_change(drawing->stream, &entry, drawing->now_ms);
 }
 
-/* A name that is new is an entry of its own: without a batch it does no harm. */
+/* A new name is a separate entry: without a batch it does no harm. */
 static enum error know_worker(struct drawing *drawing)
 {
     const char *name = drawing->pull->worker;
@@ -252,8 +253,8 @@ static void fill_batch(const struct drawing *drawing, const struct ledger_plan *
     batch->redelivered = batch->attempt > 1;
 }
 
-/* What is undone when it cannot be kept: only what is done once it is answered. What is leased
- * stays leased: its worker asks again and gets it. */
+/* Records what to undo if it cannot be kept: only draws that count as done once answered. A lease
+ * stays: its worker asks again and gets it. */
 static void remember_draw(const struct drawing *drawing, const struct ledger_plan *plan)
 {
     struct journal_waiter *waiter = drawing->waiter;
@@ -268,7 +269,7 @@ static void remember_draw(const struct drawing *drawing, const struct ledger_pla
     waiter->piece = plan->kind == PLAN_PIECE;
 }
 
-/* The plan is carried out. */
+/* Executes the plan. */
 static enum error draw(struct drawing *drawing, const struct ledger_plan *plan)
 {
     struct lease_events *events = drawing->events;
@@ -287,7 +288,7 @@ static enum error draw(struct drawing *drawing, const struct ledger_plan *plan)
     return OK;
 }
 
-/* draw(), or only what it would be. */
+/* Draws, or with `peeks` only tells what a draw would return. */
 static enum error plan_and_draw(struct drawing *drawing, bool peeks)
 {
     struct ledger_plan planned;
@@ -307,7 +308,7 @@ static enum error plan_and_draw(struct drawing *drawing, bool peeks)
     return error;
 }
 
-/* One search of a stream at a time. False: another one takes too long. The mutex is held. */
+/* One search per stream at a time. False: another one takes too long. The mutex is held. */
 static bool wait_for_search(struct stream *stream)
 {
     struct timespec deadline = clock_timespec(clock_deadline_ns(SEARCH_WAIT_MS));
@@ -319,7 +320,7 @@ static bool wait_for_search(struct stream *stream)
 }
 
 /* The mutex is held before and after, but not meanwhile: others draw from their streams. False:
- * the time is over; what was found stays. */
+ * time is up; what was found is kept. */
 static bool search_on(struct stream *stream, int64_t *budget)
 {
     if (!wait_for_search(stream))
@@ -338,9 +339,9 @@ static bool search_on(struct stream *stream, int64_t *budget)
     return search.done;
 }
 
-/* plan_and_draw() as often as it takes. A batch that is too far is like one that is not there yet:
- * the caller comes again; so it does when a seek came in between, whether it was kept or not: the
- * pull's acks may be gone with it. */
+/* Repeats plan_and_draw() as needed. A batch that is too far is treated like one not yet available:
+ * the caller retries; also after a seek in between, kept or not, which may have removed the pull's
+ * acks. */
 static enum error draw_searching(struct drawing *drawing, bool peeks)
 {
     struct stream *stream = drawing->stream;
@@ -361,12 +362,12 @@ static enum error draw_searching(struct drawing *drawing, bool peeks)
             (void)ledger_plan_unfinished(&stream->search);
             return ERROR_TIMEOUT;
         }
-        find_worker(drawing); /* others had the mutex */
+        find_worker(drawing); /* the mutex was released */
     }
 }
 
-/* Further batches, for the seqs after the pull's own, until one is not to be had. They are of one
- * piece of the stream: the mutex is held, but for a search. Returns how many. */
+/* Draws further batches, for the seqs after the pull's own, until one is not available. All are
+ * from one state of the stream: the mutex is held, except during a search. Returns their number. */
 static size_t draw_more(const struct drawing *first, size_t most)
 {
     struct drawing drawing = *first;
@@ -428,7 +429,7 @@ enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
     return stream_draw_several(stream, pull, 1, waiter, ret_batch, &count, ret_wait);
 }
 
-/* What ack() would say. */
+/* The result that ack() would have. */
 static enum error judge_acks(const struct drawing *drawing)
 {
     size_t live;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Acks, extensions and releases of many leases, some of them each time the mutex is taken. An ack
- * is still of all of its seqs or of none:
+ * Acks, extensions and releases of many leases, a few per hold of the mutex. An ack still applies
+ * to all of its seqs or to none:
  *
  *   check   are they this worker's? Nothing moves
  *   hold    their deadlines go far away, so that nobody else gets one of them meanwhile; where one
  *           was lost since it was checked, those before it get their own deadlines back
  *   ack     piece by piece, each an entry of the journal, as a small ack is one
  *
- * While leases are held nothing takes one away: a release of the same worker, a seek and a restore
- * are refused for that moment (stream_check_holds()). An ack that could not be kept stays one, as
- * everywhere; what a power cut leaves of an ack that nobody heard of is its first pieces.
+ * While leases are held nothing removes one: a release by the same worker, a seek and a restore are
+ * refused for that moment (stream_check_holds()). An ack that could not be made durable still stays
+ * applied, as everywhere; power loss may leave the first pieces of an ack that was not answered.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,15 +27,15 @@ struct many {
     struct stream *stream;
     bool extends;
     struct ledger_pull all;
-    int64_t *deadlines_ms; /* [all.ack_count], as they were */
+    int64_t *deadlines_ms; /* [all.ack_count], the previous ones */
     struct stream_hold hold;
 };
 
-/* Some of the seqs; `deadlines_ms` are theirs. The mutex is held. */
+/* Works on some of the seqs; `deadlines_ms` are theirs. The mutex is held. */
 typedef enum error piece(const struct many *many, const struct ledger_pull *some,
                          int64_t *deadlines_ms);
 
-/* *ret_done: of how many it was OK. */
+/* *ret_done: for how many it was OK. */
 static enum error each_piece(const struct many *many, piece *work, size_t *ret_done)
 {
     struct stream *stream = many->stream;
@@ -120,7 +120,7 @@ static enum error ack(const struct many *many, const struct ledger_pull *some,
     return stream_ack_now(many->stream, some);
 }
 
-/* All of them, or none: then its error is the answer, whatever letting go may say. */
+/* Holds all of them, or none: then returns the error, regardless of the release of the holds. */
 static enum error hold_all(struct many *many)
 {
     struct error_report report;
@@ -156,7 +156,7 @@ static void leave_holds(struct many *many)
 static enum error hold_and_ack(struct many *many, int64_t *sorted)
 {
     size_t done;
-    enum error error = each_piece(many, check, &done); /* in their own order: names the first */
+    enum error error = each_piece(many, check, &done); /* in the given order: names the first */
     if (error)
         return error;
     memcpy(sorted, many->all.acks, many->all.ack_count * sizeof(*sorted));
@@ -220,7 +220,7 @@ enum error stream_check_holds(const struct stream *stream, const char *worker)
 
 /* ---- releases ----------------------------------------------------------- */
 
-/* Some of its leases, the oldest first, at most `most`; how many. The mutex is held. */
+/* Releases at most `most` of its leases, oldest first; returns their number. The mutex is held. */
 static enum error release_some(struct stream *stream, uint32_t worker, size_t most,
                                size_t *ret_released)
 {
@@ -245,7 +245,7 @@ static enum error release_some(struct stream *stream, uint32_t worker, size_t mo
     return error;
 }
 
-/* What it has now, and not what it leases meanwhile. */
+/* Releases what it has now, not what it leases meanwhile. */
 enum error stream_release_many(struct stream *stream, const char *worker, int64_t *ret_released)
 {
     struct ledger *ledger = &stream->ledger;

@@ -9,7 +9,7 @@
 #include "sampler/stream/lease_events.h"
 #include "sampler/stream/stream_private.h"
 
-#define WORKERS_AT_ONCE 128 /* while the mutex is held */
+#define WORKERS_AT_ONCE 128 /* per hold of the mutex */
 #define SPANS_AT_ONCE 1024
 #define DONE_AT_ONCE 16384 /* batches of the history */
 
@@ -76,8 +76,8 @@ static bool is_skipped(const struct ledger *ledger, int64_t position)
            (ledger->past && ledger_past_skips(ledger->past, position));
 }
 
-/* Who did it, unless another worker has its number. The mutex is held, but not between pieces: what
- * is not known any more then is not said. */
+/* Names the worker, unless another worker has its number now. The mutex is held, but not between
+ * pieces: what is no longer known then is omitted. */
 static void name_who_did(struct stream *stream, int64_t position, struct stream_place *place)
 {
     const struct ledger *ledger = &stream->ledger;
@@ -106,7 +106,7 @@ void stream_where(struct stream *stream, int64_t position, struct stream_place *
     uint32_t number = lease_set_at(&ledger->leases, position);
     if (number != LEASE_NONE) {
         const struct lease *lease = lease_set_get(&ledger->leases, number);
-        if (lease->worker != WORKER_NONE) { /* nobody's: it was released, and is to come */
+        if (lease->worker != WORKER_NONE) { /* else it was released, and will be redelivered */
             ret_place->state = PLACE_LEASED;
             ret_place->seq = lease->seq;
             ret_place->attempt = lease->attempt;
@@ -123,7 +123,7 @@ void stream_where(struct stream *stream, int64_t position, struct stream_place *
 
 /* ---- workers ------------------------------------------------------------ */
 
-/* The last seen first; those that were not seen last. */
+/* Last seen first; workers not seen since the start come last. */
 static int compare_seen(const void *a, const void *b)
 {
     const struct stream_worker *first = a;
@@ -151,7 +151,7 @@ static void fill_worker(const struct ledger *ledger, const struct worker_record 
     worker->oldest_age_ms = leased_ms < 0 ? -1 : now_ms - leased_ms;
 }
 
-/* Those of WORKERS_AT_ONCE workers from *at on; how many. *ret_known: how many there are. */
+/* WORKERS_AT_ONCE workers from *at on; returns their number. *ret_known: how many there are. */
 static size_t read_workers(const struct stream *stream, size_t *at, int64_t now_ms,
                            struct stream_worker *workers, size_t *ret_known)
 {
@@ -169,8 +169,8 @@ static size_t read_workers(const struct stream *stream, size_t *at, int64_t now_
     return count;
 }
 
-/* heap[0] comes last of them, heap[i] not before heap[2 i + 1] and heap[2 i + 2]. One that is put
- * where heap[at] was goes up or down to where it belongs. */
+/* heap[0] sorts last, heap[i] not before heap[2 i + 1] and heap[2 i + 2]. A replaced heap[at] moves
+ * up or down to its place. */
 static void heap_settle(struct stream_worker *heap, size_t count, size_t at,
                         const struct stream_worker *one)
 {
@@ -219,14 +219,14 @@ enum error stream_workers(struct stream *stream, struct stream_worker *ret_worke
 
 /* ---- draws of an epoch -------------------------------------------------- */
 
-/* The rest of an epoch, [at, end), that `drawn` does not have yet. */
+/* The rest of an epoch, [at, end), not in `drawn` yet. */
 struct reporting {
     struct stream_drawn drawn;
     int64_t at, end;
-    int64_t jumps; /* as they were when it began */
+    int64_t jumps; /* as they were at the start */
 };
 
-/* The epoch that the stream is in, up to its position: never an empty one but at position 0. */
+/* The stream's current epoch, up to its position: never an empty one except at position 0. */
 static void begin(const struct stream *stream, struct reporting *reporting)
 {
     const struct batching *batching = &stream->plan->batching;
@@ -244,7 +244,7 @@ static void begin(const struct stream *stream, struct reporting *reporting)
     reporting->jumps = stream->ledger.jumps;
 }
 
-/* Drawn up to `begin`, not drawn from there to `end`. */
+/* Drawn up to `begin`, not drawn between there and `end`. */
 static void leave_out(struct reporting *reporting, int64_t begin, int64_t end)
 {
     if (begin > reporting->end)
@@ -255,7 +255,7 @@ static void leave_out(struct reporting *reporting, int64_t begin, int64_t end)
         reporting->at = end;
 }
 
-/* Gaps and skipped spans are disjoint, and both ascend. At most SPANS_AT_ONCE of them; false: there
+/* Gaps and skipped spans are disjoint, and both ascend. Lists at most SPANS_AT_ONCE; false: there
  * are no more. */
 static bool list_some(const struct ledger *ledger, struct reporting *reporting)
 {
@@ -281,7 +281,8 @@ static bool list_some(const struct ledger *ledger, struct reporting *reporting)
     return true;
 }
 
-/* Some spans at a time: what is drawn meanwhile may be in it or not. A seek is settled first. */
+/* Some spans at a time: draws made meanwhile may or may not be included. A seek is settled
+ * first. */
 enum error stream_drawn(struct stream *stream, struct stream_drawn *ret_drawn)
 {
     struct reporting reporting = {.jumps = -1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of streams, and what the journal says of it. What a server does at its start and end is
- * in streams_open.c. */
+/* The table of streams, with its journal entries. Start and end of a server are in
+ * streams_open.c. */
 #include "sampler/stream/streams.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "sampler/stream/streams_private.h"
 
 #define DEFINITION_BYTES_LIMIT ((size_t)256 << 20) /* shares of very many labels */
-#define LIST_AT_ONCE 256                           /* streams, while the mutex is held */
+#define LIST_AT_ONCE 256                           /* streams, per hold of the mutex */
 
 /* ---- names: the mutex is held ------------------------------------------- */
 
@@ -81,8 +81,7 @@ enum error streams_reserve_name(struct streams *streams)
                                       names_memory);
 }
 
-/* The place of a name that is not there yet: maybe of the oldest, whose generations never come back
- * either. */
+/* A slot for a new name, possibly that of the oldest, whose generations never return either. */
 static uint32_t make_room(struct streams *streams)
 {
     if (streams->forgotten_count < FORGOTTEN_LIMIT)
@@ -132,7 +131,7 @@ static void enter(struct streams *streams, struct stream *stream, uint32_t place
     hash_table_put(&streams->names, hash_at(streams, place), place);
 }
 
-/* The last one takes its place. */
+/* The last one takes its slot. */
 static void leave(struct streams *streams, const struct stream *stream)
 {
     uint32_t last = (uint32_t)streams->count - 1;
@@ -144,7 +143,7 @@ static void leave(struct streams *streams, const struct stream *stream)
     enter(streams, moved, stream->place);
 }
 
-/* How many were created before that number; items[that] is the first of the others. */
+/* How many were created before that number: the index in items of the first later one. */
 static size_t count_before(const struct streams *streams, uint32_t number)
 {
     size_t low = 0;
@@ -187,7 +186,7 @@ void streams_remove(struct streams *streams, struct stream *stream)
 
 void streams_put_back(struct streams *streams, struct stream *stream)
 {
-    insert(streams, stream); /* there is room: nobody else took its own for good */
+    insert(streams, stream); /* there is room: no other stream took its slot permanently */
     stream_take(stream);
     stream->deleted = false;
 }
@@ -387,7 +386,7 @@ struct stream *streams_take(struct streams *streams, const char *name)
     return stream;
 }
 
-/* Those from that number on, at most LIST_AT_ONCE; how many. */
+/* At most LIST_AT_ONCE from that number on; returns their number. */
 static size_t take_some(struct streams *streams, uint32_t number, struct stream **taken)
 {
     pthread_mutex_lock(&streams->mutex);

@@ -122,7 +122,7 @@ enum error streams_replay(void *ledgers, const struct entry *entry)
 
 /* ---- ledgers beside those in use ---------------------------------------- */
 
-/* With definitions, without plans or a journal. */
+/* With definitions, but without plans or a journal. */
 
 enum error streams_ledgers_new(void **ret_ledgers)
 {
@@ -194,7 +194,7 @@ enum error streams_write(void *ledgers, enum error (*add)(void *adding, const st
 static void undo_create(struct streams *streams, struct stream *stream)
 {
     streams_remove(streams, stream);
-    atomic_fetch_sub(&stream->holders, 1); /* the table's; its caller still holds it */
+    atomic_fetch_sub(&stream->holders, 1); /* the table's reference; the caller still has its own */
 }
 
 static void undo_pause(struct stream *stream, enum entry_type opposite)
@@ -215,7 +215,7 @@ static void undo_draw(struct stream *stream, const struct journal_waiter *waiter
         .value = waiter->piece,
     };
     if (waiter->jumps != stream->ledger.jumps)
-        return; /* what the seek or restore replaced is taken back */
+        return; /* what the seek or restore replaced is reverted */
     if (!ledger_prepare(&stream->ledger, &entry))
         ledger_apply(&stream->ledger, &entry, 0);
     else
@@ -252,7 +252,8 @@ bool streams_undo(void *ledgers, struct journal_waiter *waiter)
     return true;
 }
 
-/* Those whose ledger is to be replaced; one that is not there was created since, and is deleted. */
+/* Streams whose ledger is to be replaced; one missing in `kept` was created since, and is
+ * deleted. */
 static void each_jumped(struct streams *streams, const struct streams *kept,
                         void (*visit)(struct stream *stream, struct stream *kept))
 {
@@ -281,7 +282,7 @@ static void take_back(struct stream *stream, struct stream *kept)
     stream->jumped = false;
 }
 
-/* Leases have a whole lease, as after a start: what looks at each of them needs no mutex. */
+/* Leases get a full lease, as after a start: examining each of them needs no mutex. */
 void streams_take_back(void *ledgers, void *kept)
 {
     const struct streams *read = kept;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The start and the end: the journal is read, `default` compared with what the options say, every
- * other stream's plan opened again. */
+/* Start and end: reads the journal, compares `default` with the options, and reopens every other
+ * stream's plan. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static enum error compare_default(const struct streams *streams,
     return error;
 }
 
-/* Tail, epochs, lease, and how the rows are named, may change from start to start. */
+/* Tail, epochs, lease, and the spelling of rows, may change from start to start. */
 static enum error redefine(struct streams *streams, struct stream *stream,
                            const struct stream_definition *first)
 {
@@ -63,7 +63,7 @@ static enum error redefine(struct streams *streams, struct stream *stream,
         error = streams_append(streams, &entry);
     }
     buffer_release(&text);
-    return error == ERROR_NO_SPACE ? OK : error; /* what changes without a draw can wait */
+    return error == ERROR_NO_SPACE ? OK : error; /* a change without a draw can wait */
 }
 
 static bool is_same(const struct stream_definition *a, const struct stream_definition *b)
@@ -148,8 +148,8 @@ static enum error open_journal(struct streams *streams)
                         streams->options.accept_loss, &owner, &streams->journal);
 }
 
-/* From here on the state is ours: the journal is on the disk before the first draw, as is the
- * folder's own name, whoever made it and was killed. */
+/* From here on the state is ours: the journal is on the disk before the first draw, and so is the
+ * folder's own name, even if its creator was killed. */
 static enum error settle(struct streams *streams, const struct stream_definition *first)
 {
     struct journal *journal = streams->journal;

@@ -9,18 +9,18 @@
 #include "common/clock.h"
 
 #define BLOCK 4096
-#define CLOSED_COUNTS_QUICK 4096      /* look-ups in closed form, some 0.1 us each */
-#define CLOSED_COUNTS_LIMIT (1 << 20) /* more of them than that: counting is not slower */
-#define CLOSED_COUNT_POSITIONS 8      /* that are counted in the time of one look-up */
+#define CLOSED_COUNTS_QUICK 4096      /* closed-form look-ups, about 0.1 us each */
+#define CLOSED_COUNTS_LIMIT (1 << 20) /* beyond that counting is not slower */
+#define CLOSED_COUNT_POSITIONS 8      /* counted in the time of one look-up */
 
 struct tally {
     const struct frame *frame;
     const struct order *order;
     bool closed, closed_whole; /* of every prefix; of an epoch */
-    pthread_mutex_t mutex;     /* for all below */
+    pthread_mutex_t mutex;     /* guards all below */
     int64_t epoch;
-    struct intervals counted; /* positions of `epoch` that are in `counts` */
-    struct intervals next;    /* room in which a new `counted` is made */
+    struct intervals counted; /* positions of `epoch` included in `counts` */
+    struct intervals next;    /* room for making a new `counted` */
     int64_t *counts;          /* [L] */
 };
 
@@ -62,7 +62,7 @@ void tally_free(struct tally *tally)
 
 /* ---- in closed form ----------------------------------------------------- */
 
-/* Look-ups that it takes: a span from the epoch's start takes one a label, others two. */
+/* Look-ups needed: a span from the epoch's start takes one per label, others two. */
 static int64_t look_ups(const struct tally *tally, const struct tally_set *set)
 {
     return (int64_t)frame_labels(tally->frame) * 2 * (int64_t)set->count;
@@ -106,7 +106,7 @@ static enum error closed_counts(const struct tally *tally, const struct tally_se
 
 /* ---- what differs ------------------------------------------------------- */
 
-/* Walks along the counted set and the wanted one. */
+/* Walks through the counted and the wanted set in parallel. */
 struct sweep {
     const struct intervals *counted;
     const struct tally_set *set;
@@ -126,7 +126,7 @@ static int64_t edge(const struct interval *span, int64_t at)
     return span->begin <= at ? span->end : span->begin;
 }
 
-/* The next span that only one of them has; *ret_add: it is to be counted, else taken away. */
+/* The next span that is only in one of them; *ret_add: to be counted, else subtracted. */
 static bool sweep_next(struct sweep *sweep, struct interval *ret_span, bool *ret_add)
 {
     while (sweep->i < sweep->counted->count || sweep->j < sweep->set->count) {
@@ -169,7 +169,7 @@ static int64_t size_of(const struct tally_set *set)
 
 /* ---- where to start ----------------------------------------------------- */
 
-/* Counts of the epoch's first t positions, which have a closed form (t = 0: none). */
+/* Sets the counts of the epoch's first t positions, which have a closed form (t = 0: none). */
 static enum error restart(struct tally *tally, int64_t epoch, int64_t t)
 {
     int64_t start = epoch * order_epoch_positions(tally->order);
@@ -188,8 +188,8 @@ static enum error restart(struct tally *tally, int64_t epoch, int64_t t)
     return error;
 }
 
-/* From what is counted, from nothing, or from the shortest closed form that holds all of the set:
- * whichever is nearest. */
+/* Starts from the current counts, from nothing, or from the shortest closed form that covers the
+ * set: whichever is nearest. */
 static enum error start(struct tally *tally, const struct tally_set *set)
 {
     int64_t positions = order_epoch_positions(tally->order);
@@ -217,7 +217,7 @@ static void count_block(struct tally *tally, int64_t first, int64_t size, int64_
         tally->counts[labels[i]] += step;
 }
 
-/* Until the deadline, one block at least; how far it came. */
+/* Runs until the deadline, for at least one block; returns how far it came. */
 static int64_t count_span(struct tally *tally, const struct interval *span, bool add,
                           int64_t deadline_ns)
 {
@@ -231,7 +231,7 @@ static int64_t count_span(struct tally *tally, const struct interval *span, bool
     return at;
 }
 
-/* What is counted is the set below `at`, and from there on what it was. */
+/* The counted set is then the wanted one below `at`, and from there on the previous one. */
 static void settle(struct tally *tally, const struct tally_set *set, int64_t at)
 {
     struct intervals next = tally->next;
