@@ -5,9 +5,9 @@
 
 #include "sampler/batch/digits.h"
 
-/* What copies of fixed width may touch behind the end. */
+/* Bytes after the end that fixed-width copies may touch. */
 #define SLACK_BYTES 32
-/* Everything in the JSON but names, numbers and arrays. */
+/* Everything in the JSON except names, numbers and arrays. */
 #define JSON_FRAME_BYTES 256
 #define JSON_NUMBERS 7
 
@@ -54,7 +54,7 @@ static char *write_number(char *out, const char *before, int64_t value)
     return digits_write(write_text(out, before), value);
 }
 
-/* What only some responses have. */
+/* Fields that only some responses have. */
 static char *write_extras(const struct batch_response *response, char *out)
 {
     if (response->tells_span)
@@ -127,7 +127,7 @@ static size_t write_csv(const struct label_texts *texts, const struct batch_resp
         out = label_texts_write_csv(texts, out, response->labels[i]);
         if (!response->probabilities)
             continue;
-        out[-1] = ','; /* a label's text ends with its line */
+        out[-1] = ','; /* a label's text ends with its newline */
         out = real_cache_write(&reals, out, response->probabilities[i]);
         *out++ = ',';
         out = real_cache_write(&reals, out, 1 / response->probabilities[i]);

@@ -46,7 +46,7 @@ static enum error parse_format(struct uri_query *query, struct batch_request *re
                      text_quote(quoted, sizeof(quoted), name, strlen(name)));
 }
 
-/* The pair belongs together, acks need it; index= moves nothing and may name its reader. */
+/* worker and seq belong together, acks need them; index= leases nothing and may name its reader. */
 static enum error check_lease(const struct batch_request *request, const char *worker, int64_t seq,
                               const char *ack)
 {
@@ -64,7 +64,7 @@ static enum error check_lease(const struct batch_request *request, const char *w
     return OK;
 }
 
-/* Several batches are leases with seqs of their own. */
+/* Several batches are leases, each with its own seq. */
 static enum error parse_batches(struct uri_query *query, struct batch_request *request,
                                 const struct batch_lease *lease)
 {
@@ -178,7 +178,7 @@ enum error batch_request_parse(const char *query, int64_t max_size,
 
 /* ---- Accept ------------------------------------------------------------- */
 
-/* One media range of the list: what it covers of ours, and how much it is wanted. */
+/* One media range of the list: which of our formats it covers, and its quality. */
 struct range {
     int specificity[BATCH_FORMATS]; /* 0: not covered, 1: * / *, 2: type / *, 3: exactly */
     double quality;
@@ -199,7 +199,7 @@ static void trim(const char **text, size_t *length)
         (*length)--;
 }
 
-/* Cuts what stands before `separator` off the front of *text. */
+/* Cuts the part before `separator` off the front of *text. */
 static void cut_off(const char **text, size_t *length, char separator, const char **ret_part,
                     size_t *ret_part_length)
 {
