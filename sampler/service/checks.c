@@ -37,7 +37,7 @@ static enum error look(const struct checks *checks)
     return error;
 }
 
-/* False: the end. */
+/* False: shutdown. */
 static bool wait_for_next(struct checks *checks)
 {
     struct timespec next = clock_timespec(clock_deadline_ns(CHECK_MS));

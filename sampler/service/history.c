@@ -12,37 +12,37 @@
 
 #define NAME_BYTES 65
 #define SECOND_NS INT64_C(1000000000)
-#define SHORTEST_NS (SECOND_NS / 2)       /* a rate over less says nothing */
+#define SHORTEST_NS (SECOND_NS / 2)       /* a rate over a shorter time means nothing */
 #define RING (HISTORY_MINUTE_SECONDS + 1) /* a minute lies between the first and the last */
 
 struct reading {
     int64_t time_ns;
-    int64_t drawn; /* by our own count: steps of seeks taken out */
+    int64_t drawn; /* our own count: excludes jumps of seeks */
     struct history_counts counts;
 };
 
 struct record {
     char name[NAME_BYTES];
     bool noted;       /* since the last sweep */
-    int64_t ended_ns; /* 0: has not ended, or nobody knows when */
-    int64_t moved_ns; /* something was drawn or read; 0: not since the first reading */
-    int64_t pause_ns; /* between two batches, until then */
+    int64_t ended_ns; /* 0: has not ended, or the time is not known */
+    int64_t moved_ns; /* last draw or read; 0: none since the first reading */
+    int64_t pause_ns; /* between two batches, at that time */
     size_t used;
     size_t newest; /* in ring */
     struct reading ring[RING];
     int64_t slot_began_ns;
-    int64_t slot_moved; /* when the slot began */
+    int64_t slot_moved; /* at the beginning of the slot */
     size_t slots;
     size_t newest_slot;
     float course[HISTORY_SLOTS];
 };
 
 struct history {
-    pthread_mutex_t mutex;   /* for all below */
-    struct record **records; /* in no order */
+    pthread_mutex_t mutex;   /* guards all below */
+    struct record **records; /* unordered */
     size_t count;
     size_t capacity;
-    struct hash_table names; /* numbers of records by name */
+    struct hash_table names; /* indexes of records by name */
 };
 
 enum error history_new(struct history **ret_history)
@@ -131,14 +131,14 @@ static enum error add_record(struct history *history, const char *name,
     return OK;
 }
 
-/* How many positions were drawn between two readings. */
+/* Positions drawn between two readings. */
 static int64_t step(const struct history_counts *before, const struct history_counts *now)
 {
     int64_t drawn = (now->position - now->gaps) - (before->position - before->gaps);
     return before->jumps == now->jumps && drawn > 0 ? drawn : 0;
 }
 
-/* Closes the slots that are over. When readings came late, several slots get the same mean. */
+/* Closes the slots that are over. After late readings, several slots get the same mean. */
 static void advance_slots(struct record *record, int64_t moved, int64_t now_ns)
 {
     int64_t passed_ns = now_ns - record->slot_began_ns;
@@ -155,8 +155,8 @@ static void advance_slots(struct record *record, int64_t moved, int64_t now_ns)
     record->slot_moved = moved;
 }
 
-/* The oldest reading that is not older than a minute before the newest one, with a second's grace
- * for readings that came late. */
+/* The oldest reading not older than a minute before the newest one, with a second's tolerance for
+ * late readings. */
 static size_t minute_back(const struct record *record)
 {
     int64_t limit_ns = newest(record)->time_ns - (HISTORY_MINUTE_SECONDS + 1) * SECOND_NS;
@@ -171,7 +171,7 @@ static int64_t batches_of(const struct reading *reading)
     return reading->counts.batches + reading->counts.reads;
 }
 
-/* The reading that a rate begins at. */
+/* The reading at which a rate starts. */
 static size_t rate_back(const struct record *record)
 {
     const struct reading *to = newest(record);
@@ -184,7 +184,7 @@ static size_t rate_back(const struct record *record)
     return back;
 }
 
-/* The newest reading against the one before it. */
+/* Compares the newest reading with the one before. */
 static void note_movement(struct record *record)
 {
     const struct reading *now = newest(record);
@@ -231,7 +231,7 @@ enum error history_note(struct history *history, const char *name,
     return error;
 }
 
-/* The last one takes its number. */
+/* The last one takes its index. */
 static void forget(struct history *history, uint32_t number)
 {
     uint32_t last = (uint32_t)history->count - 1;
@@ -258,7 +258,7 @@ void history_sweep(struct history *history)
     pthread_mutex_unlock(&history->mutex);
 }
 
-/* A restore may set counters back. */
+/* A restore may reset counters. */
 static double rate(int64_t from, int64_t to, double seconds)
 {
     return to > from ? (double)(to - from) / seconds : 0;

@@ -137,7 +137,7 @@ static void best_offer(struct best *best, uint32_t label, double score)
 struct balance {
     const struct sampling_plan *plan;
     int64_t epoch;
-    int64_t units;        /* drawn in it */
+    int64_t units;        /* drawn in the epoch */
     const int64_t *drawn; /* [L] */
     struct best shown;    /* all, or the largest */
     struct best worst;    /* empty: all are shown */
@@ -155,7 +155,7 @@ static void choose(struct balance *balance)
         double share = order_label_share(plan->order, label);
         double off = fabs((double)balance->drawn[label] - share * (double)balance->units);
         if (labels <= BALANCE_ALL) {
-            best_offer(&balance->shown, label, -(double)label); /* in their own order */
+            best_offer(&balance->shown, label, -(double)label); /* in label order */
             continue;
         }
         best_offer(&balance->shown, label, share);

@@ -12,8 +12,8 @@
 #include "common/thread_pool.h"
 
 #define SECOND_NS INT64_C(1000000000)
-#define TURN_NS (SECOND_NS / 4)   /* for one stream, before the next one's turn */
-#define LOOK_AGAIN_NS (SECOND_NS) /* at streams that are counted as far as they are */
+#define TURN_NS (SECOND_NS / 4)   /* per stream, before the next one's turn */
+#define LOOK_AGAIN_NS (SECOND_NS) /* at streams that are fully counted */
 
 struct followed {
     char name[STREAM_NAME_BYTES]; /* "": free */
@@ -23,17 +23,17 @@ struct followed {
 struct label_counter {
     struct streams *streams;
     pthread_t thread;
-    pthread_mutex_t mutex; /* for all below; never held while something is counted */
+    pthread_mutex_t mutex; /* guards all below; never held while counting */
     pthread_cond_t woken;
     bool stopping;
-    bool stopped; /* of the thread that owns it: the thread is gone */
+    bool stopped; /* for the thread that owns it: the counter thread has ended */
     bool asked;   /* since the last round began */
     struct followed followed[LABEL_COUNTER_STREAMS];
 };
 
 /* ---- the thread --------------------------------------------------------- */
 
-/* Sleeps; true: it is to go on. `wakes`: not longer than until somebody asks. */
+/* Sleeps; true: continue. `wakes`: ends early at a request. */
 static bool pause_for(struct label_counter *counter, int64_t pause_ns, bool wakes)
 {
     int64_t deadline_ns = clock_now_ns() + pause_ns;
@@ -46,7 +46,8 @@ static bool pause_for(struct label_counter *counter, int64_t pause_ns, bool wake
     return going_on;
 }
 
-/* Slice by slice, resting as long as each took. *ret_left: what its turn left to be counted. */
+/* Slice by slice, resting as long as each took. *ret_left: what remains to be counted after its
+ * turn. */
 static bool count_set(struct label_counter *counter, struct tally *tally,
                       const struct tally_set *set, int64_t *ret_left)
 {
@@ -82,7 +83,7 @@ static bool count_stream(struct label_counter *counter, const char *name, bool *
     return going_on;
 }
 
-/* The name in that place, or "". */
+/* The name in that slot, or "". */
 static void name_at(struct label_counter *counter, size_t place, char ret_name[STREAM_NAME_BYTES])
 {
     struct followed *followed = &counter->followed[place];
@@ -93,7 +94,7 @@ static void name_at(struct label_counter *counter, size_t place, char ret_name[S
     pthread_mutex_unlock(&counter->mutex);
 }
 
-/* Until somebody asks, or the end. */
+/* Until a request, or shutdown. */
 static bool wait_until_asked(struct label_counter *counter)
 {
     pthread_mutex_lock(&counter->mutex);
@@ -104,7 +105,7 @@ static bool wait_until_asked(struct label_counter *counter)
     return going_on;
 }
 
-/* Sleeps until there may be something to count; `follows`: streams that go on meanwhile. */
+/* Sleeps until there may be something to count; `follows`: followed streams advance meanwhile. */
 static bool rest_between(struct label_counter *counter, bool follows)
 {
     return follows ? pause_for(counter, LOOK_AGAIN_NS, true) : wait_until_asked(counter);
@@ -181,7 +182,7 @@ void label_counter_free(struct label_counter *counter)
 
 /* ---- asking ------------------------------------------------------------- */
 
-/* The thread is woken for a stream that it does not follow yet, or that is behind. */
+/* Wakes the thread for a stream that it does not follow yet, or that is behind. */
 static void follow(struct label_counter *counter, const char *name, bool behind)
 {
     pthread_mutex_lock(&counter->mutex);
@@ -209,7 +210,7 @@ bool label_counter_is_quick(struct stream *stream)
 {
     struct stream_drawn drawn;
     if (stream_drawn(stream, &drawn))
-        return true; /* asking fails as quickly */
+        return true; /* label_counter_ask() fails just as quickly */
     const struct tally_set set = {drawn.epoch, drawn.spans, drawn.count};
     bool quick = tally_is_quick(stream_plan(stream)->tally, &set);
     free(drawn.spans);

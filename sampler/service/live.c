@@ -12,15 +12,15 @@
 #include "sampler/service/label_balance.h"
 
 #define SECOND_NS INT64_C(1000000000)
-#define BALANCE_COUNT_NS (SECOND_NS / 20) /* then the labels' counter goes on alone */
+#define BALANCE_COUNT_NS (SECOND_NS / 20) /* then the label counter continues alone */
 #define BALANCE_LIMIT_BYTES ((size_t)4 << 20)
 
 struct watched {
     char name[STREAM_NAME_BYTES]; /* "": free */
     int64_t generation;
     int64_t asked_ns;
-    int64_t due_ns;     /* when a new one is to be made */
-    struct buffer text; /* empty: never made */
+    int64_t due_ns;     /* when to compute a new one */
+    struct buffer text; /* empty: not computed yet */
 };
 
 struct live {
@@ -28,17 +28,17 @@ struct live {
     struct history *history;
     struct label_counter *counter;
     pthread_t thread;
-    pthread_mutex_t mutex; /* for all below; never held while something is counted */
+    pthread_mutex_t mutex; /* guards all below; never held while counting */
     pthread_cond_t woken;
     bool stopping;
-    bool stopped; /* of the thread that owns it: the thread is gone */
-    bool asked;   /* a balance that was never made */
+    bool stopped; /* for the thread that owns it: the live thread has ended */
+    bool asked;   /* for a balance not computed yet */
     struct watched watched[LIVE_BALANCES];
 };
 
 /* ---- the thread --------------------------------------------------------- */
 
-/* Of draws alone. */
+/* Only of draws. */
 static struct history_counts counts_of(struct stream *stream)
 {
     struct stream_status status;
@@ -104,7 +104,7 @@ static bool is_due(const struct watched *watched, int64_t now_ns)
            now_ns - watched->asked_ns < LIVE_LOOK_SECONDS * SECOND_NS;
 }
 
-/* One that is due, its name copied; false: none is. */
+/* One that is due, its name copied; false: none. */
 static bool next_due(struct live *live, char ret_name[STREAM_NAME_BYTES], size_t *ret_place)
 {
     int64_t now_ns = clock_now_ns();
@@ -122,7 +122,7 @@ static bool next_due(struct live *live, char ret_name[STREAM_NAME_BYTES], size_t
     return found;
 }
 
-/* Takes the text. Somebody may have put another stream there meanwhile. */
+/* Takes the text. The slot may belong to another stream by now. */
 static void keep(struct live *live, size_t place, const char *name, int64_t took_ns,
                  struct buffer *text)
 {
@@ -158,7 +158,7 @@ static void make_balances(struct live *live)
     }
 }
 
-/* Until the deadline or a request for a balance; false: the end. */
+/* Until the deadline or a request for a balance; false: shutdown. */
 static bool wait_until(struct live *live, int64_t deadline_ns)
 {
     struct timespec deadline = clock_timespec(deadline_ns);
@@ -217,7 +217,7 @@ enum error live_new(struct streams *streams, struct live **ret_live)
     live->streams = streams;
     pthread_mutex_init(&live->mutex, NULL);
     pthread_cond_init(&live->woken, NULL);
-    read_streams(live); /* before anybody draws: what is drawn from now on is known */
+    read_streams(live); /* before any draw: so draws are recorded from the first */
     error = thread_start("live page", run, live, &live->thread);
     if (!error)
         *ret_live = live;
@@ -274,7 +274,7 @@ enum error live_last_minute(struct live *live, struct stream *stream, int64_t *r
     return label_window_counts(plan, spans, count, NULL, frame_labels(plan->frame), ret_counts);
 }
 
-/* The stream's place; else a free one, or the one that was asked for longest ago, made free. */
+/* The stream's slot; else a free one, or the least recently requested one, freed. */
 static struct watched *find_place(struct live *live, const char *name, int64_t generation)
 {
     struct watched *oldest = &live->watched[0];
@@ -291,7 +291,7 @@ static struct watched *find_place(struct live *live, const char *name, int64_t g
     return oldest;
 }
 
-/* A text that nobody looked at for long is of another minute. */
+/* A text not requested for long is out of date. */
 static bool is_stale(const struct watched *watched, int64_t now_ns)
 {
     return watched->text.length == 0 ||

@@ -66,7 +66,7 @@ void reserved_names_leave(struct reserved_names *set, struct reserved_name *one)
     pthread_mutex_unlock(&set->mutex);
     one->name = NULL;
     for (struct name_waiter *waiter = one->waiters, *next; waiter; waiter = next) {
-        next = waiter->next; /* it is gone once it is woken */
+        next = waiter->next; /* it may be gone once it is woken */
         waiter->wake(waiter);
     }
     one->waiters = NULL;

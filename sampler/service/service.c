@@ -30,7 +30,7 @@ static enum error add_frame(struct service *service, const char *option, const c
     return frame_set_add(service->frames, name, is_store ? rest : NULL, is_store ? NULL : rest);
 }
 
-/* `lines`: one of them a line, as a repeated option comes. */
+/* `lines`: one per line, the form of a repeated option. */
 static enum error add_frames(struct service *service, const char *option, const char *lines,
                              bool is_store)
 {
@@ -154,7 +154,7 @@ static void log_what_is_served(struct service *service)
     stream_put(stream);
 }
 
-/* Once a frame, where streams that name no design would be balanced by its labels. */
+/* Once per frame, if streams without a design would be stratified by its labels. */
 static void warn_of_labels(const struct service *service)
 {
     for (size_t i = 0; i < frame_set_count(service->frames); i++) {
@@ -167,7 +167,7 @@ static void warn_of_labels(const struct service *service)
     }
 }
 
-/* Of large frame files only what has an entry a label was compared. */
+/* In large frame files only data with one entry per label was checked. */
 static void log_what_is_not_checked(const struct service *service)
 {
     for (size_t i = 0; i < frame_set_count(service->frames); i++) {
@@ -273,8 +273,8 @@ enum error service_check(const struct service *service)
     return checks_result(service->checks);
 }
 
-/* What a thread reads that hangs, or is late, when the process ends: it stays, and nobody takes it
- * for lost. */
+/* What a hung or late thread may still read when the process ends: kept reachable, so that no leak
+ * is reported. */
 static struct {
     struct frame_set *volatile frames;
     struct state *volatile state;
