@@ -17,7 +17,7 @@ void api_thread_release(struct api_thread *thread)
 
 static void *grow(void *old, size_t count, size_t element_bytes)
 {
-    free(old); /* what it held is of an answered request */
+    free(old); /* its content belongs to an answered request */
     return array_new(count, element_bytes, "the units of a batch");
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /batch. A draw that waits for the disk suspends its connection once it is drawn; its response
- * is formatted while the disk works. A thread pool acks very many leases before a draw, and
- * searches for an `index=` where an order skips positions.
+ * GET /batch. After a draw the connection is suspended until the disk has it; its response is
+ * formatted meanwhile. A thread pool acks very many leases before a draw, and searches for an
+ * `index=` if the order skips positions.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,12 +19,12 @@
 
 #define INTEGER_TEXT_BYTES 24
 #define DRAW_TRIES 100
-#define SEARCH_MS 5000 /* of a thread that others wait for */
+#define SEARCH_MS 5000 /* of a thread for which others wait */
 
 /* ---- the question ------------------------------------------------------- */
 
-/* Clients ask the same thing again and again, but never with the same seq; and readers with names
- * ask for each index once. */
+/* Clients repeat the same query, but never with the same seq; and named readers request each index
+ * once. */
 static void remember(struct request *request)
 {
     if (request->api->batch.leased || request->api->batch.named)
@@ -55,7 +55,7 @@ static enum batch_format choose_format(const struct request *request)
     return batch_format_of_accept(accept, length);
 }
 
-/* Several batches are no larger together than the largest one. */
+/* Several batches together must not be larger than the largest single one. */
 static enum error check_batches(const struct request *request, const struct service *service)
 {
     const struct batch_request *batch = &request->api->batch;
@@ -72,12 +72,12 @@ static enum error check_batches(const struct request *request, const struct serv
     return OK;
 }
 
-/* A design of one batch size only gives that when none was asked for. */
+/* A design with one batch size uses that if none was given. */
 static enum error choose_size(struct request *request, const struct service *service,
                               const struct sampling_plan *plan)
 {
     int64_t only = order_batch_size(plan->order);
-    if (service_check_batch(service, plan)) /* of a start with a higher limit */
+    if (service_check_batch(service, plan)) /* from a start with a higher limit */
         return error_set_kind(ERROR_CONFLICT, PROBLEM_BATCH_TOO_LARGE);
     if (only > 0 && !request->api->batch.size_given)
         request->api->batch.size = only;
@@ -104,7 +104,7 @@ static struct ledger_pull pull_of(const struct request *request, int64_t room)
 
 /* ---- the response's bytes ----------------------------------------------- */
 
-/* Of batch number `number` of the answer. */
+/* For batch number `number` of the response. */
 static struct batch_response response_of(const struct request *request,
                                          const struct stream_batch *drawn, size_t number,
                                          int64_t units)
@@ -131,7 +131,7 @@ static struct batch_response response_of(const struct request *request,
     };
 }
 
-/* Takes all the memory that a response of `batches` of at most `units` can need: once a draw has
+/* Reserves all memory that a response of `batches` of at most `units` can need: once a draw has
  * moved the stream, nothing may fail any more. */
 static enum error prepare(struct request *request, int64_t units, size_t batches)
 {
@@ -158,7 +158,7 @@ static void weigh(struct request *request, const struct sampling_plan *plan, siz
     order_probabilities(plan->order, thread->rows, units, thread->probabilities);
 }
 
-/* The units of one batch to `out`, a binary batch in its final place; returns the length. */
+/* Writes the units of one batch to `out`, a binary batch in its final place; returns the length. */
 static size_t format_one(struct request *request, const struct stream_batch *drawn, size_t number,
                          char *out)
 {
@@ -195,7 +195,7 @@ static size_t format_list(struct request *request, const struct stream_batch dra
     return (size_t)(out + batch_list_end(format, out) - start);
 }
 
-/* What was drawn, into request->output. */
+/* Formats the batches drawn into request->output. */
 static void format(struct request *request, const struct stream_batch drawn[], size_t count)
 {
     request->api->drawn_units = 0;
@@ -205,7 +205,7 @@ static void format(struct request *request, const struct stream_batch drawn[], s
     request->output = http_thread_output_trim(request->output, request->output_bytes);
 }
 
-/* csv and binary have no place for the facts: they stand in headers. */
+/* csv and binary have no place for the facts: these go into headers. */
 struct fact_headers {
     struct response_header headers[11];
     size_t count;
@@ -273,7 +273,7 @@ static enum MHD_Result respond_outcome(struct request *request, enum error error
 
 static enum MHD_Result draw(struct request *request, int64_t room, bool acked);
 
-/* The disk has it, or it was undone. */
+/* The draw is durable, or was undone. */
 static enum MHD_Result respond_kept(struct request *request, struct service *service)
 {
     (void)service;
@@ -285,7 +285,7 @@ static enum MHD_Result respond_kept(struct request *request, struct service *ser
     return respond_outcome(request, error);
 }
 
-/* The response leaves when the disk has what it says. */
+/* The response is sent when the disk has what it reports. */
 static enum MHD_Result wait_for_disk(struct request *request, enum error error)
 {
     api_request_settle(request, error);
@@ -293,8 +293,7 @@ static enum MHD_Result wait_for_disk(struct request *request, enum error error)
     return MHD_YES;
 }
 
-/* As many as are asked for, into the thread's array; an expired batch that is larger comes
- * alone. */
+/* Draws as many as requested, into the thread's array; a larger expired batch comes alone. */
 static enum error draw_some(struct request *request, const struct ledger_pull *pull,
                             bool *ret_waits)
 {
@@ -308,7 +307,7 @@ static enum error draw_some(struct request *request, const struct ledger_pull *p
     return error;
 }
 
-/* An expired batch may be larger than `size`; when there is room for it, the next draw may meet
+/* An expired batch may be larger than `size`; once there is room for it, the next draw may get
  * another one. */
 static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
 {
@@ -323,7 +322,7 @@ static enum MHD_Result draw(struct request *request, int64_t room, bool acked)
         error = draw_some(request, &pull, &waits);
         if (waits || error || request->api->drawn.need == 0)
             break;
-        acked = true; /* acks stay */
+        acked = true; /* acks stay applied */
         room = request->api->drawn.need;
         error = prepare(request, room, 1);
     }
@@ -361,7 +360,7 @@ static enum error ack_many(struct request *request, const _Atomic bool *stop)
     return stream_ack_many(request->api->stream, lease->worker, lease->acks, lease->ack_count);
 }
 
-/* Acks of very many leases come first, piece by piece. */
+/* Acks very many leases first, piece by piece. */
 static enum MHD_Result ack_and_draw(struct request *request)
 {
     if (!request->api->batch.leased || request->api->lease.ack_count <= STREAM_LEASES_AT_ONCE)
@@ -374,7 +373,7 @@ static enum MHD_Result ack_and_draw(struct request *request)
 
 /* ---- what moves nothing ------------------------------------------------- */
 
-/* A page of another site changes nothing, not even a figure. */
+/* A page of another site changes nothing, not even statistics. */
 static void note_reader(struct request *request)
 {
     const struct batch_request *batch = &request->api->batch;
@@ -415,8 +414,8 @@ static enum MHD_Result respond_found(struct request *request, struct service *se
     return respond_pure(request, api_request_outcome(request));
 }
 
-/* Each call counts some epochs more, and what was counted is remembered: until it is through, the
- * server ends, who asked is gone, or others have waited long enough for this thread. */
+/* Each call counts some more epochs, and caches the counts: until it is complete, the server shuts
+ * down, the client is gone, or others have waited long enough for this thread. */
 static enum error search(struct request *request, const _Atomic bool *stop)
 {
     int64_t deadline_ns = clock_deadline_ns(SEARCH_MS);
@@ -438,7 +437,7 @@ static enum MHD_Result find(struct request *request)
 
 /* ---- the handler -------------------------------------------------------- */
 
-/* HEAD needs what GET does. */
+/* HEAD needs the same scope as GET. */
 static bool is_let(const struct request *request, bool pure)
 {
     const char *stream = request->api->batch.stream;

@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "sampler/api/audit.h"
 
-#define BODY_AT_ONCE 16384 /* bytes; more take longer than an HTTP thread should be kept */
+#define BODY_AT_ONCE 16384 /* bytes; more would block an HTTP thread for too long */
 
 enum error handler_refuse_query(const struct request *request)
 {
@@ -44,7 +44,7 @@ enum error handler_take_stream(struct request *request, const struct service *se
     char quoted[TEXT_QUOTE_BYTES];
     request->api->stream = streams_take(service->streams, name);
     bool is_being_made = !request->api->stream && reserved_names_has(service->names, name);
-    if (!request->api->stream && !is_being_made) /* it may have been made in between */
+    if (!request->api->stream && !is_being_made) /* it may have been created in between */
         request->api->stream = streams_take(service->streams, name);
     api_request_count(request);
     if (request->api->stream)
@@ -56,7 +56,7 @@ enum error handler_take_stream(struct request *request, const struct service *se
                      text_quote(quoted, sizeof(quoted), name, strlen(name)));
 }
 
-/* False: it was refused, *ret_result says how. */
+/* False: it was refused, *ret_result is the result. */
 static bool check_body(struct request *request, enum MHD_Result *ret_result)
 {
     const char *coding = request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /labels: what labels there are, and how many units of each were drawn. It waits for no count:
- * what can only be counted and is not yet is `null`, and `uncounted` says how many positions are
- * left. A response that is too large for any is refused as soon as that is sure.
+ * GET /labels: the labels, and how many units of each were drawn. It does not wait for counts: one
+ * not yet known is `null`, and `uncounted` is the number of positions left. A response that is
+ * certain to exceed the limit is refused at once.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@
 #include "sampler/api/routes.h"
 #include "sampler/service/live.h"
 
-#define LABEL_LEAST_BYTES 69 /* of the response: one digit for each number */
+#define LABEL_LEAST_BYTES 69 /* of the response: one digit per number */
 #define SLACK_BYTES (1 << 20)
-#define LABELS_AT_ONCE 1000         /* more take longer than an HTTP thread should be kept */
-#define COUNT_NS INT64_C(250000000) /* then the response leaves without */
+#define LABELS_AT_ONCE 1000         /* more would block an HTTP thread for too long */
+#define COUNT_NS INT64_C(250000000) /* afterwards the response is sent without */
 
 struct counts {
     struct label_counts drawn;
-    int64_t *minute; /* [L] or, where it is not known, NULL */
+    int64_t *minute; /* [L], or NULL if unknown */
 };
 
 static void add_count(struct buffer *body, const char *key, const int64_t *count)
@@ -45,8 +45,8 @@ static void add_label(struct buffer *body, const struct sampling_plan *plan, uin
     buffer_add_text(body, "}");
 }
 
-/* Can the response still fit when `written` labels are in it? No is said as soon as it is sure: all
- * labels may take half a minute, and asking again would not help. */
+/* Can the response still fit when `written` labels are in it? Refuses as soon as it cannot: all
+ * labels may take half a minute, and retrying would not help. */
 static enum error check_size(const struct buffer *body, uint32_t labels, uint32_t written)
 {
     size_t bytes = body->length + (size_t)(labels - written) * LABEL_LEAST_BYTES;
@@ -117,8 +117,8 @@ static bool is_slow(struct stream *stream)
            !label_counter_is_quick(stream);
 }
 
-/* What --max-answer-memory allows all responses together; where that is less than its default, a
- * response alone may have that. */
+/* The --max-answer-memory for all responses together; if it is below its default, a single response
+ * may use that. */
 static size_t limit_of(const struct request *request)
 {
     int64_t limit_bytes = request->thread->responses->limit_bytes;

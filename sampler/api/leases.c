@@ -13,15 +13,15 @@
 
 #define BODY_LIMIT_BYTES ((size_t)32 << 20)
 
-/* What the body says, as long as the request lives. */
+/* The parsed body, which lives as long as the request. */
 struct lease_words {
     char stream[STREAM_NAME_BYTES];
     char worker[WORKER_NAME_BYTES];
     int64_t *seqs; /* owned */
     size_t count;
     int64_t number;            /* expires_ms or released, for the response */
-    request_continuation then; /* when they are read */
-    struct buffer response;    /* of what was done in a thread pool; else empty until it is sent */
+    request_continuation then; /* once they are read */
+    struct buffer response;    /* of work done in a thread pool; else empty until it is sent */
 };
 
 static void release_words(struct request *request)
@@ -97,7 +97,7 @@ static enum MHD_Result take_stream(struct request *request, struct service *serv
     return error ? response_error(request, error) : words->then(request, service);
 }
 
-/* Goes on in `then` when the words are read and the stream is taken. */
+/* Continues in `then` once the words are read and the stream is taken. */
 static enum MHD_Result read_words(struct request *request, struct service *service, api_reader read,
                                   request_continuation then)
 {
@@ -146,7 +146,7 @@ static enum MHD_Result respond_written(struct request *request, struct service *
     return response_json(request, words->response.error, MHD_HTTP_OK, &words->response, NULL);
 }
 
-/* What was done in a thread pool waits for the disk like an ack of nothing. */
+/* Work done in a thread pool waits for the disk like an ack of nothing. */
 static enum MHD_Result finish_many(struct request *request, struct service *service)
 {
     const struct lease_words *words = request->api->work;
@@ -199,7 +199,7 @@ static enum error extend_many(struct request *request, const _Atomic bool *stop)
     (void)stop;
     enum error error =
         stream_extend_many(request->api->stream, words->worker, words->seqs, words->count);
-    if (!error) /* nothing: it only says how long that is */
+    if (!error) /* nothing: it only determines the duration */
         error = stream_extend(request->api->stream, words->worker, NULL, 0, &words->number);
     return error ? error : write_number(words, "expires_ms");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GET /live.json, polled by the live page once a second: server, streams, and one of them in
- * detail. For the page alone: fields come and go with it. At most LIVE_STREAMS streams and
- * LIVE_WORKERS workers are listed, beside how many there are.
+ * detail. Only for the page: fields change with it. Lists at most LIVE_STREAMS streams and
+ * LIVE_WORKERS workers, with their total number.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static const char *state_name(enum stream_state state)
     return state == STREAM_ENDED ? "ended" : "running";
 }
 
-/* Units a position holds, near the last ones; 1 but where the design skips positions. */
+/* Units per position, near the last ones; 1 unless the design skips positions. */
 static double density(const struct sampling_plan *plan, int64_t position)
 {
     int64_t ids[DENSITY_POSITIONS];
@@ -81,7 +81,7 @@ static void add_left(const char *key, int64_t positions, double rate, struct buf
         buffer_print(out, ",\"%s\":%.1f", key, (double)positions / rate);
 }
 
-/* Readers by index, as far as the furthest of them is. */
+/* Readers by index, with the position of the furthest. */
 static void add_reading(struct stream *stream, const struct history_rates *rates,
                         struct buffer *out)
 {
@@ -141,7 +141,7 @@ static void add_course(struct history *history, const char *name, int64_t genera
     buffer_add_text(out, "]}");
 }
 
-/* The time of day at which the stream ended, as far as this server has seen it end. */
+/* The time of day at which the stream ended, if this server has seen it end. */
 static void add_ended(struct history *history, const char *name, const struct stream_status *status,
                       struct buffer *out)
 {
@@ -197,7 +197,7 @@ static void add_worker(const struct stream_worker *worker, bool first, struct bu
                  worker->acked, worker->redelivered, worker->batches_per_s, worker->last_seen_ms);
 }
 
-/* Workers with the oldest lease come first, then those that were seen last. */
+/* Workers with the oldest lease first, then the most recently seen. */
 static int compare_workers(const void *a, const void *b)
 {
     const struct stream_worker *one = a;
@@ -240,7 +240,7 @@ static void add_reader(const struct reader *reader, int64_t now_ns, struct buffe
                  reader->end, reader_seen_ms(reader, now_ns));
 }
 
-/* Those seen last. */
+/* The most recently seen. */
 static enum error add_readers(struct stream *stream, struct buffer *out)
 {
     struct reader *list;
@@ -366,7 +366,7 @@ static void add_server(struct request *request, struct service *service, const c
     buffer_add_text(out, "},");
 }
 
-/* What the page asks, while it is answered in a thread pool. */
+/* The page's request, while a thread pool answers it. */
 struct question {
     struct service *service;
     char chosen[STREAM_NAME_BYTES];
@@ -389,7 +389,7 @@ static enum error write_live(struct request *request, const _Atomic bool *stop)
     return add_all(request, question->service, question->chosen, &request->body);
 }
 
-/* More streams or workers take longer than an HTTP thread should be kept. */
+/* Many streams or workers would block an HTTP thread for too long. */
 static bool is_long(struct service *service, const char *chosen)
 {
     struct stream_status status = {.workers = 0};

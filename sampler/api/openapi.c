@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GET /openapi.json: sampler/api/openapi.json, with this server's version and limit of size. */
+/* GET /openapi.json: sampler/api/openapi.json, with this server's version and size limit. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 #define BODY_LIMIT_BYTES ((size_t)1 << 20)
 
-/* Copies up to `mark`, which is in the text, and goes behind it. */
+/* Copies up to `mark`, which must be in the text, and skips it. */
 static void copy_until(struct buffer *body, const char **text, const char *mark)
 {
     const char *found = strstr(*text, mark);

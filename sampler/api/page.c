@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The live page: GET / for browsers, its style and its script. The same bytes for everybody, so
- * that they need no token; its data comes from /live.json, which does.
+ * The live page: GET / for browsers, its style and its script. The same bytes for everyone, so that
+ * they need no token; its data comes from /live.json, which does.
  */
 #include <string.h>
 #include <strings.h>
@@ -12,7 +12,7 @@
 #include "sampler/api/page_files.h"
 #include "sampler/api/routes.h"
 
-/* Nothing but this server's own files, and nothing that was written into the page. */
+/* Allows only this server's own files, and nothing injected into the page. */
 #define POLICY                                                                      \
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " \
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GET / for clients that do not ask for HTML: a list of the paths. */
+/* GET / for clients that do not accept HTML: a list of the paths. */
 #include "common/http/dispatch.h"
 #include "common/http/response.h"
 #include "sampler/api/handler.h"
@@ -20,7 +20,7 @@ static const char text[] =
 /* Browsers get a page at the same path. */
 static const struct response_header vary = {MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT};
 
-/* The page is for everybody, so that the route asks for no token; this text does. */
+/* The page is public, so the route requires no token; this text does. */
 enum MHD_Result route_root(struct request *request, struct service *service)
 {
     enum MHD_Result refusal;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of paths, and what else the server asks of the sampler. */
+/* The table of paths, and the sampler's callbacks for the server. */
 #include "sampler/api/routes.h"
 
 #include "sampler/api/api_request.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /streams and what one stream can be asked for; POST /streams is in stream_create.c. */
+/* /streams and the operations on one stream; POST /streams is in stream_create.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define BODY_LIMIT_BYTES ((size_t)64 << 20)
 #define TOKEN_LIMIT_BYTES (1 << 20)
-#define TOKEN_AT_ONCE 4096 /* characters; more take longer than an HTTP thread should be kept */
+#define TOKEN_AT_ONCE 4096 /* characters; more would block an HTTP thread for too long */
 
 /* ---- GET ---------------------------------------------------------------- */
 
@@ -86,7 +86,7 @@ enum MHD_Result route_stream_delete(struct request *request, struct service *ser
 
 /* ---- POST --------------------------------------------------------------- */
 
-/* The stream is taken first: of one that does not exist no body is read. */
+/* The stream is taken first: no body is read for one that does not exist. */
 static enum MHD_Result read_change(struct request *request, struct service *service,
                                    bool may_be_empty, api_reader read, request_continuation then)
 {
@@ -96,7 +96,7 @@ static enum MHD_Result read_change(struct request *request, struct service *serv
     return handler_read_body(request, service, may_be_empty, read, then);
 }
 
-/* Of those that take no field. */
+/* For changes without fields. */
 static enum error read_nothing(struct request *request, struct body *body)
 {
     (void)request;
@@ -137,7 +137,7 @@ enum MHD_Result route_stream_resume(struct request *request, struct service *ser
 
 struct change {
     struct service *service; /* borrowed */
-    int64_t position;        /* of a seek */
+    int64_t position;        /* for a seek */
     char *token;             /* owned: of a checkpoint, or for a restore */
     bool waits;
 };
@@ -166,7 +166,7 @@ static enum MHD_Result finish_change(struct request *request, struct service *se
                           respond_stream);
 }
 
-/* In a thread pool if it takes longer than an HTTP thread should be kept. */
+/* In a thread pool if it would block an HTTP thread for too long. */
 static enum MHD_Result make_change(struct request *request, struct service *service, api_task task,
                                    request_continuation finish, bool is_long)
 {

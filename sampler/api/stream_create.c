@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POST /streams. The body is read on the HTTP thread; the plan, which may have to read all units,
- * is opened in a thread pool; then the stream is made.
+ * POST /streams. The body is read on the HTTP thread; a thread pool opens the plan, which may have
+ * to read all units; then the stream is created.
  */
 #include <errno.h>
 #include <math.h>
@@ -27,15 +27,15 @@
 struct creation {
     const struct service *service;
     struct stream_definition definition; /* owned */
-    cJSON *fields;                       /* owned: the members of the body that are the design's */
-    char known[BODY_NAMES_BYTES];        /* what each stream has, for messages */
+    cJSON *fields;                       /* owned: the body's members for the design */
+    char known[BODY_NAMES_BYTES];        /* the fields that every stream has, for messages */
     bool design_given;
     bool replacement_given;
     int64_t position;
     struct sampling_plan *plan; /* owned until the stream has it */
     struct reserved_names *names;
-    struct reserved_name name;     /* while the stream is made */
-    struct name_waiter other_made; /* while another one of that name is */
+    struct reserved_name name;     /* while the stream is being created */
+    struct name_waiter other_made; /* while another one with that name is */
     struct request *request;
 };
 
@@ -193,7 +193,7 @@ static enum error read_definition(struct request *request, struct body *body)
 
 /* ---- in a thread pool --------------------------------------------------- */
 
-/* Has the design all of these fields? weighted has none with replacement. */
+/* Does the design have all of these fields? weighted has none with replacement. */
 static bool has_fields(const struct stream_definition *definition, const char *fields)
 {
     cJSON *json = cJSON_Parse(fields);
@@ -202,7 +202,7 @@ static bool has_fields(const struct stream_definition *definition, const char *f
     return !error;
 }
 
-/* The server's own fields, when nothing of its design was changed. */
+/* Uses the server's own fields if the design was not changed. */
 static bool takes_server_fields(const struct creation *creation)
 {
     const struct stream_definition *server = service_default(creation->service);
@@ -211,7 +211,7 @@ static bool takes_server_fields(const struct creation *creation)
            has_fields(&creation->definition, server->fields);
 }
 
-/* Where the body names none, the frame that the stream is on decides. */
+/* If the body names none, it depends on the stream's frame. */
 static void choose_design(struct creation *creation, const struct frame *frame)
 {
     struct stream_definition *definition = &creation->definition;
@@ -220,7 +220,7 @@ static void choose_design(struct creation *creation, const struct frame *frame)
                  service_design(creation->service, frame));
 }
 
-/* Nobody asked for replacement but the server's options. */
+/* Replacement came only from the server's options. */
 static enum error check_replacement(const struct creation *creation)
 {
     const struct stream_definition *definition = &creation->definition;
@@ -235,7 +235,7 @@ static enum error check_replacement(const struct creation *creation)
                      definition->design, definition->design);
 }
 
-/* A member that the design does not have may be a common one, written wrong. */
+/* A member unknown to the design may be a misspelled common one. */
 static enum error check_members(const struct creation *creation)
 {
     char message[MESSAGE_BYTES];
@@ -338,7 +338,7 @@ static void try_again(struct name_waiter *waiter)
     request_pass(creation->request);
 }
 
-/* Goes on when nobody else makes a stream of that name: mostly at once. */
+/* Continues when no other creation has that name: usually at once. */
 static enum MHD_Result start(struct request *request, struct service *service)
 {
     struct creation *creation = request->api->work;

@@ -19,7 +19,7 @@ static void add_definition(struct buffer *buffer, const struct stream_definition
                  json_truth(definition->replacement), definition->seed);
 }
 
-/* What not every stream has. */
+/* Fields that only some streams have. */
 static void add_options(struct buffer *buffer, const struct stream_definition *definition,
                         const struct split_shares *shares)
 {
@@ -41,13 +41,13 @@ static void add_options(struct buffer *buffer, const struct stream_definition *d
     }
 }
 
-/* In millionths, upwards: it is a bound. Its own rounding, upwards in 2^-32, is none of it. */
+/* In millionths, rounded up: it is a bound. Excludes its own rounding up in 2^-32. */
 static double round_bound(double error)
 {
     return ceil(error * 1e6 - 1e-3) / 1e6;
 }
 
-/* Where its units come from, and how closely labels keep to their shares. */
+/* The source of its units, and how closely labels keep to their shares. */
 static void add_order(struct buffer *buffer, const struct order *order)
 {
     char name[ORDER_NAME_BYTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GET /streams/NAME/readers: who reads by index. A long list is made in a thread pool. */
+/* GET /streams/NAME/readers: the readers by index. A thread pool makes long lists. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "sampler/api/routes.h"
 
 #define BODY_LIMIT_BYTES ((size_t)8 << 20)
-#define READERS_AT_ONCE 200 /* more take longer than an HTTP thread should be kept */
+#define READERS_AT_ONCE 200 /* more would block an HTTP thread for too long */
 
 /* Names need no escapes: [A-Za-z0-9._:-]. */
 static void add_reader(struct buffer *body, const struct reader *reader, int64_t now_ns)

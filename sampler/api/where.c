@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /where: whether a unit is ahead, leased or done in one epoch of a stream. In closed form
- * where a unit comes at most once; else a thread pool of its own searches for its positions.
+ * GET /where: whether a unit is ahead, leased or done in one epoch of a stream. In closed form if a
+ * unit comes at most once; else a separate thread pool searches for its positions.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #define BODY_LIMIT_BYTES ((size_t)1 << 30)
 
-/* Beyond this a search takes the pool's threads from others. */
+/* A longer search would keep the pool's threads from others. */
 #define SEARCH_MS 30000
 
 enum end { END_FOUND, END_SERVER, END_CLIENT, END_DEADLINE };
@@ -24,14 +24,14 @@ struct search {
     const struct request *request;
     const _Atomic bool *stop; /* of the pool */
     int64_t deadline_ns;
-    enum end end_by; /* why it was over */
+    enum end end_by; /* why it ended */
     int64_t id;
     int64_t row;
     int64_t epoch;
     int64_t end;        /* positions below it are listed */
-    bool over;          /* the stream is through with the epoch */
+    bool over;          /* the stream has completed the epoch */
     int64_t *positions; /* owned: all of the epoch */
-    size_t draws;       /* how many these are */
+    size_t draws;       /* their number */
     size_t count;       /* how many of them are below `end` */
 };
 
@@ -70,7 +70,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The epoch of the query, and how far the stream is in it. */
+/* Determines the epoch of the query, and the stream's progress in it. */
 static enum error settle_epoch(struct stream *stream, struct search *search)
 {
     const struct batching *batching = &stream_plan(stream)->batching;
@@ -109,7 +109,7 @@ static enum error settle(struct request *request, const struct service *service,
 
 /* ---- the response ------------------------------------------------------- */
 
-/* Skipped positions are not done: only a seek back makes them come. */
+/* Skipped positions are not done: only a seek back makes them ahead again. */
 static const char *const state_names[] = {[PLACE_AHEAD] = "ahead",
                                           [PLACE_LEASED] = "leased",
                                           [PLACE_DONE] = "done",
@@ -155,7 +155,7 @@ static void add_positions(struct buffer *body, const struct search *search)
     buffer_print(body, "],\"draws\":%zu", search->draws);
 }
 
-/* The state is that of the last time it came; else it may come yet, or the epoch is over without
+/* The state is that of its last occurrence; else it may still come, or the epoch is over without
  * it. */
 static enum MHD_Result respond_positions(struct request *request, struct service *service)
 {
@@ -196,7 +196,7 @@ static bool is_over(const struct order_search *order_search)
     return search->end_by != END_FOUND;
 }
 
-/* The deadline counts from here, and not while others are searched for. */
+/* The deadline starts here, not while other searches run. */
 static enum error find_positions(struct request *request, const _Atomic bool *stop)
 {
     struct search *search = request->api->work;
@@ -223,7 +223,7 @@ static enum MHD_Result respond_not_chosen(struct request *request, const struct 
     return response_error(request, error);
 }
 
-/* Can it come at all? Not where its label's share, or its own weight, is 0. */
+/* Can it come at all? Not if its label's share, or its own weight, is 0. */
 static bool has_a_chance(const struct order *order, int64_t row)
 {
     double probability;
