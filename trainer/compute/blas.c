@@ -19,7 +19,7 @@ static const struct blas_library *const libraries[] = {&blas_onednn, &blas_openb
 /* The choice of this process. */
 static struct {
     const struct blas_library *library; /* NULL: none is open */
-    char name[NAME_BYTES];              /* as it was asked for */
+    char name[NAME_BYTES];              /* as requested */
     unsigned threads;
     unsigned users;
     char description[BLAS_DESCRIPTION_BYTES];
@@ -33,8 +33,8 @@ struct candidate {
 };
 
 #if defined(__x86_64__)
-/* OpenBLAS chooses kernels by vendor and model number: it gives an old AMD's to a virtual processor
- * that calls itself one and has none of their instructions. */
+/* OpenBLAS chooses kernels by vendor and model number: for a virtual processor that reports an old
+ * AMD's, it uses kernels whose instructions that processor lacks. */
 static const char *openblas_core(bool avx512, bool amd)
 {
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
@@ -47,9 +47,9 @@ static const char *openblas_core(bool avx512, bool amd)
 }
 #endif
 
-/* README.md has the measurements behind this table: OpenBLAS with Haswell kernels is ahead on
- * AMD, oneDNN on Intel with AVX-512, and OpenBLAS left alone may take kernels four times as slow.
- */
+/* README.md has the measurements for this table: OpenBLAS with Haswell kernels is fastest on AMD,
+ * oneDNN on Intel with AVX-512, and OpenBLAS by its own choice may use kernels four times as
+ * slow. */
 static void candidates_here(struct candidate candidates[CANDIDATES])
 {
     const struct blas_library *first = &blas_openblas, *second = &blas_onednn;
@@ -67,7 +67,7 @@ static void candidates_here(struct candidate candidates[CANDIDATES])
 #endif
     candidates[0] = (struct candidate){first, first == &blas_openblas ? core : NULL};
     candidates[1] = (struct candidate){second, second == &blas_openblas ? core : NULL};
-    /* A build of OpenBLAS for one CPU only has no other kernels, and is still better than ours. */
+    /* An OpenBLAS built for only one CPU has no other kernels, and is still faster than ours. */
     candidates[2] = (struct candidate){&blas_openblas, NULL};
     candidates[3] = (struct candidate){&blas_plain, NULL};
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loading of shared libraries with an environment of their own. */
+/* Loads shared libraries with temporary environment variables. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * oneDNN's dnnl_sgemm by dlopen(). It chooses its kernels by the CPU's features and makes them at
- * the first call. Its threads are OpenMP's, whose number belongs to the calling thread: it is set
- * in the environment while the library loads, which holds for all threads, and again for this one.
+ * oneDNN's dnnl_sgemm by dlopen(). It chooses its kernels by the CPU's features and generates them
+ * at the first call. Its threads are OpenMP's, whose number is a setting of the calling thread: it
+ * is set in the environment while the library loads, which applies to all threads, and again for
+ * this one.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ typedef int sgemm_function(char a_transpose, char b_transpose, int64_t m, int64_
                            float alpha, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float beta, float *c, int64_t c_stride);
 
-#define ALONE_BELOW 4000000 /* multiplications of one product */
+#define ALONE_BELOW 4000000 /* multiplications per product */
 
 struct version {
     int major, minor, patch;
@@ -21,7 +22,7 @@ struct version {
 
 static void *handle;
 static sgemm_function *sgemm;
-static void (*set_threads)(int); /* NULL: OpenMP is not to be found */
+static void (*set_threads)(int); /* NULL: OpenMP not found */
 static unsigned most_threads;
 
 static enum error load_once(unsigned threads)
@@ -43,7 +44,7 @@ static enum error load_once(unsigned threads)
     return OK;
 }
 
-/* The bits of dnnl_cpu_isa_t: each newer set includes those before it. */
+/* The bits of dnnl_cpu_isa_t: each newer set includes the earlier ones. */
 static const char *kernels_text(void)
 {
     void *function;
@@ -68,8 +69,8 @@ static enum error load(const char *core, unsigned threads,
         return error_prefix(error, "oneDNN: ");
     void *function;
     char version[32] = "", count[32];
-    /* Through oneDNN's handle: dlsym() also searches what the library was linked with, so this is
-     * the OpenMP that oneDNN runs on, not another one in the process. */
+    /* Through oneDNN's handle: dlsym() also searches the libraries it was linked with, so this is
+     * the OpenMP that oneDNN uses, not another one in the process. */
     most_threads = threads;
     if (!blas_find(handle, "OpenMP", "omp_set_num_threads", &function)) {
         set_threads = (void (*)(int))function;
@@ -85,10 +86,10 @@ static enum error load(const char *core, unsigned threads,
 }
 
 /* dnnl_sgemm is row-major (unlike BLAS's own sgemm), C = alpha op(A) op(B) + beta C: alpha is 1,
- * and beta 0 overwrites C whatever it holds, NaN too. Its status reports bad arguments only. */
+ * and beta 0 overwrites C whatever it contains, also NaN. Its status only reports bad arguments. */
 static void multiply(const struct blas_product *p)
 {
-    if (set_threads && most_threads > 1) /* a small product is done before the others wake up */
+    if (set_threads && most_threads > 1) /* a small product ends before other threads wake up */
         set_threads(p->m * p->n * p->k < ALONE_BELOW ? 1 : (int)most_threads);
     sgemm(p->a_transpose == BLAS_TRANSPOSED ? 'T' : 'N',
           p->b_transpose == BLAS_TRANSPOSED ? 'T' : 'N', (int64_t)p->m, (int64_t)p->n,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * OpenBLAS by dlopen(). It chooses its kernels by the CPU's model number, falls back to the oldest
- * when it does not know the number, and takes OPENBLAS_CORETYPE instead, but only while it loads.
- * One thread computes, however many there may be: with most kernels the last bits of a product
- * depend on how its threads divide it.
+ * for an unknown number, and honours OPENBLAS_CORETYPE instead, but only while it loads. It always
+ * computes with one thread: with most kernels the last bits of a product depend on how threads
+ * divide it.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The product in plain C: sums in the order of k, one rounding a step. Slow and always there. */
+/* The product in plain C: sums in the order of k, one rounding per step. Slow, but always
+ * available. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The loops of the CPU kernel for any CPU: 4 floats a vector, which SSE2 and NEON have. */
+/* The loops of the CPU kernel for any CPU: 4 floats per vector, as in SSE2 and NEON. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The loops of the CPU kernel for AVX-512: 16 floats a vector. */
+/* The loops of the CPU kernel for AVX-512: 16 floats per vector. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>

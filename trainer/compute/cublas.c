@@ -8,7 +8,7 @@
 #include "common/array.h"
 #include "trainer/compute/blas_library.h"
 
-/* cuBLAS's own types and numbers, the same since its version 11. */
+/* cuBLAS's own types and constants, unchanged since its version 11. */
 enum { STATUS_SUCCESS = 0, OPERATION_AS_IS = 0, OPERATION_TRANSPOSED = 1, DEFAULT_MATH = 0 };
 enum { TYPE_F32 = 0, COMPUTE_F32 = 68, COMPUTE_BF16 = 75, COMPUTE_TF32 = 77, ANY_ALGORITHM = -1 };
 
@@ -129,7 +129,7 @@ enum error cublas_set_workspace(struct cublas *cublas, void *memory, size_t byte
                  "cuBLAS: cublasSetWorkspace");
 }
 
-/* cuBLAS is column-major: what it calls B A is our A B, seen transposed. */
+/* cuBLAS is column-major: its B A is our A B, transposed. */
 enum error cublas_multiply(struct cublas *cublas, const struct blas_product *p)
 {
     const float one = 1, zero = 0;

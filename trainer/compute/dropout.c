@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/compute/dropout.h"
 
-/* Initial parameters (initializer.c) are drawn with the seed itself. */
+/* Initial parameters (initializer.c) use the seed itself. */
 #define SEED_OF_MASKS UINT64_C(0x64726F706F757400)
 
 float dropout_scale(float share)

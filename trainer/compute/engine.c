@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #endif
 
-/* Threads take the mode over from the one that starts them. */
+/* Threads inherit the mode from the thread that starts them. */
 static void flush_denormals(void)
 {
 #if defined(__SSE2__)
@@ -38,7 +38,7 @@ static enum error open_parts(const struct engine_options *options, const char *d
     return error;
 }
 
-/* A GPU without cuBLAS is no reason to fail where none was asked for. */
+/* A GPU without cuBLAS is no failure unless a GPU was requested. */
 static enum error open_auto(const struct engine_options *options, struct engine *engine)
 {
     enum error error = open_parts(options, "auto", engine);

@@ -6,7 +6,7 @@
 #include "trainer/compute/philox.h"
 #include "trainer/compute/portable_math.h"
 
-/* (0, 1), never an end: log() of it is finite. */
+/* (0, 1), never an endpoint: its log() is finite. */
 static double uniform(uint32_t high, uint32_t low)
 {
     uint64_t bits = ((uint64_t)high << 32 | low) >> 12;

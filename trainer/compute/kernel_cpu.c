@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kernel on the CPU, and the reference for the others. Dense products go to the BLAS library,
- * products with a batch that is mostly zeros to the sparse loops (sparse_batch.h). One thread, but
- * for what BLAS was given. Everything is done when a call returns.
+ * products with a batch that is mostly zeros to the sparse loops (sparse_batch.h). One thread,
+ * except for BLAS's. All work is done when a call returns.
  *
- * Sums in double: the loss alone, over rows. Sums in float run in index order (sum_of(),
+ * Only the loss is summed in double, over rows. Float sums run in index order (sum_of(),
  * sum_columns), so that they do not depend on the vector unit.
  */
 #include <math.h>
@@ -21,7 +21,7 @@
 #define L2_CHUNK 2048 /* floats */
 
 struct kernel_cpu {
-    struct kernel kernel; /* first */
+    struct kernel kernel; /* must be first */
     const struct cpu_loops *loops;
     struct sparse_batch sparse; /* of the latest cpu_input() */
 };
@@ -90,9 +90,9 @@ static enum error cpu_standardize(struct kernel *kernel, const struct kernel_fea
     return OK;
 }
 
-/* x[B,I] w[I,O]. The sparse product adds to y, so y[B,O] begins as B copies of the bias; the dense
- * one overwrites y, and the bias is added in the pass that applies the ReLU. Which of the two it is
- * can differ by a rounding, so it must follow from the batch alone (sparse_batch_worth()). */
+/* x[B,I] w[I,O]. The sparse product adds to y, so y[B,O] starts as B copies of the bias; the dense
+ * one overwrites y, and the pass that applies the ReLU adds the bias. The two can differ by a
+ * rounding, so the choice must depend on the batch alone (sparse_batch_worth()). */
 static enum error cpu_forward(struct kernel *kernel, const struct kernel_input *input,
                               const float *weights, const float *bias, size_t outputs,
                               enum activation activation, float *ret_y)
@@ -122,8 +122,8 @@ static enum error cpu_forward(struct kernel *kernel, const struct kernel_input *
     return OK;
 }
 
-/* dw[I,O] = x^T[I,B] dy[B,O], db[O] = columns of dy summed. Columns of x are indexed here, at most
- * once a batch, rather than in cpu_input(): a batch that is only scored never needs them. */
+/* dw[I,O] = x^T[I,B] dy[B,O], db[O] = column sums of dy. Columns of x are indexed here, at most
+ * once per batch, rather than in cpu_input(): a batch that is only scored never needs them. */
 static enum error cpu_backward(struct kernel *kernel, const struct kernel_input *input,
                                const float *y_gradient, size_t outputs, float *ret_weights_gradient,
                                float *ret_bias_gradient)
@@ -174,8 +174,8 @@ static enum error cpu_backward_input(struct kernel *kernel, const struct kernel_
 }
 
 /* ret_out[B,L] = logits[B,L] minus the largest of their row: no result is above 0, so that exp()
- * never overflows, and one is 0, so that a row's sum of exponentials is at least 1. In place is
- * legal. */
+ * never overflows, and one is 0, so that a row's sum of exponentials is at least 1. May work in
+ * place. */
 static void shift_rows(const float *logits, size_t rows, size_t classes, float *ret_out)
 {
     for (size_t row = 0; row < rows; row++) {
@@ -210,7 +210,7 @@ static enum error cpu_softmax(struct kernel *kernel, const float *logits, size_t
     return OK;
 }
 
-/* Largest, and the first of equals; NaN is never correct. */
+/* Largest (first of equals); NaN is never correct. */
 static bool is_correct(const float *logits, size_t classes, size_t label)
 {
     bool correct = true;
@@ -219,8 +219,8 @@ static bool is_correct(const float *logits, size_t classes, size_t label)
     return correct;
 }
 
-/* One row [L] of LOSS_CLIPPED_SUM: exponentials become p - onehot(label), or zeros where the clip
- * cuts the gradient off; returns the loss. */
+/* One row [L] of LOSS_CLIPPED_SUM: exponentials become p - onehot(label), or zeros if the clip cuts
+ * the gradient off; returns the loss. */
 static double clipped_row(float *row, size_t classes, size_t label)
 {
     float sum = sum_of(row, classes);
@@ -333,8 +333,8 @@ typedef void update_loop(const struct optimizer *optimizer, float rate, size_t c
                          const float *gradient, float *parameters,
                          float *const slots[OPTIMIZER_SLOTS_LIMIT]);
 
-/* The gradient is the caller's, and may be what a worker shares: its sum with l2 times the
- * parameters goes through a buffer that stays in the first-level cache. */
+/* The gradient is the caller's, and may be in a worker's shared memory: its sum with l2 times the
+ * parameters goes through a buffer that stays in the L1 cache. */
 static void update_with_l2(const struct cpu_loops *loops, update_loop *apply,
                            const struct optimizer *optimizer, float rate,
                            const struct kernel_update *update)

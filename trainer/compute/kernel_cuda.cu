@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel on a GPU: products by cuBLAS, everything else by the kernels here. Every sum is taken
- * in an order that depends on sizes alone; no float is added atomically. Nothing waits for the
- * device. Updates round each operation by itself (__fmul_rn and its like are never fused), so that
- * they give the CPU's bits.
+ * The kernel on a GPU: products by cuBLAS, everything else by the kernels here. The order of every
+ * sum depends only on sizes; no float is added atomically. Nothing waits for the device. Updates
+ * round each operation separately (__fmul_rn and similar functions are never fused), so that they
+ * give the CPU's bits.
  */
 #include <cuda_runtime_api.h>
 
@@ -20,19 +20,19 @@ extern "C" {
 #include "trainer/compute/kernel_variants.h"
 }
 
-#define THREADS 256       /* a block of the element-wise kernels */
+#define THREADS 256       /* per block of the element-wise kernels */
 #define BLOCKS_LIMIT 4096 /* they stride over more elements */
 #define WARP 32
-#define WARPS 4 /* a block of the kernels that give a row to a warp */
+#define WARPS 4 /* per block of the kernels with one warp per row */
 #define SUM_ROWS 8
 #define TENSOR_MAJOR 8     /* compute capability of the first GPUs with TF32 and bfloat16 */
-#define SQUARES_BLOCKS 256 /* that add up squares, whatever their number */
-#define WORKSPACE_MAJOR 9  /* compute capability of the first GPUs (Hopper) that want more */
+#define SQUARES_BLOCKS 256 /* that sum squares, whatever their number */
+#define WORKSPACE_MAJOR 9  /* compute capability of the first GPUs (Hopper) that need more */
 #define WORKSPACE_BYTES ((size_t)32 << 20)
 #define WORKSPACE_BYTES_BEFORE ((size_t)4 << 20)
 
 struct kernel_cuda {
-    struct kernel kernel; /* first */
+    struct kernel kernel; /* must be first */
     cudaStream_t stream;
     struct cublas *cublas;
     double *row_losses; /* [rows_limit], device */
@@ -48,14 +48,15 @@ static struct kernel_cuda *cuda(struct kernel *kernel)
     return (struct kernel_cuda *)kernel;
 }
 
-/* Where to launch; names the GPU first, because CUDA keeps that choice per thread. */
+/* Returns the stream for launches; selects the GPU first, because CUDA keeps that choice per
+ * thread. */
 static cudaStream_t stream_of(struct kernel *kernel)
 {
     cudaSetDevice(kernel->device->index);
     return cuda(kernel)->stream;
 }
 
-/* Of a launch: a kernel that was refused, or an error of earlier work. */
+/* After a launch: a refused kernel, or an error of earlier work. */
 static enum error launched(struct kernel *kernel, const char *what)
 {
     cudaError_t status = cudaGetLastError();
@@ -72,7 +73,7 @@ static unsigned blocks_for(size_t count, size_t each)
 }
 
 /* Element-wise kernels stride over the grid: thread t of T takes elements t, t + T, ..., so that
- * neighbours read neighbours, and any count works with at most BLOCKS_LIMIT blocks. */
+ * adjacent threads read adjacent elements, and any count works with at most BLOCKS_LIMIT blocks. */
 #define FIRST_ELEMENT (blockIdx.x * (size_t)blockDim.x + threadIdx.x)
 #define ELEMENT_STRIDE ((size_t)gridDim.x * blockDim.x)
 
@@ -264,7 +265,7 @@ static __global__ void softmax_rows(const float *logits, size_t rows, size_t cla
     }
 }
 
-/* Largest, and the first of equals; NaN is never correct. */
+/* Largest (first of equals); NaN is never correct. */
 static __device__ bool is_correct(const float *logits, size_t classes, size_t label)
 {
     bool correct = true;
@@ -273,7 +274,7 @@ static __device__ bool is_correct(const float *logits, size_t classes, size_t la
     return __all_sync(ALL_LANES, correct);
 }
 
-/* trainer/compute/loss.h; the loss and what is so go to a place of the row's own. */
+/* trainer/compute/loss.h; each row's loss and facts are stored separately. */
 static __global__ void cross_entropy_rows(bool clipped, const float *logits, const int *labels,
                                           size_t rows, size_t classes, float share, float *gradient,
                                           double *row_losses, int *row_facts)
@@ -423,7 +424,7 @@ static __global__ void clip_values(size_t count, float limit, float *values)
     }
 }
 
-/* The sum of what the threads of a block have, to thread 0. */
+/* The sum of the block's threads' values, in thread 0. */
 static __device__ double block_sum(double *sums, double own)
 {
     sums[threadIdx.x] = own;
@@ -606,7 +607,7 @@ static __global__ void add_values(size_t count, const float *from, float *to)
 }
 
 /* One thread: the host may set *stop at any moment, and every block of an update must see the same
- * decision. Page-locked memory is the GPU's, too, by the same address. */
+ * decision. Page-locked memory has the same address on the GPU. */
 static __global__ void decide(const int32_t *stop, int64_t number, int32_t *ret_makes,
                               int64_t *ret_made)
 {
@@ -657,7 +658,7 @@ static void free_rows(struct kernel_cuda *self)
     self->rows_limit = 0;
 }
 
-/* Of clipping, once. */
+/* For clipping, once. */
 static enum error reserve_squares(struct kernel_cuda *self)
 {
     void *memory;
@@ -710,9 +711,9 @@ static void cuda_close(struct kernel *kernel)
     free(kernel);
 }
 
-/* cuBLAS's own would be allocated when a product first needs it, which no capture permits. As large
- * as NVIDIA advises for the GPU; with and without captures, since the size may decide which of its
- * kernels cuBLAS takes, and so the last bits. */
+/* cuBLAS would allocate its own when a product first needs it, which a capture does not permit. The
+ * size is what NVIDIA recommends for the GPU; used with and without captures, since it may
+ * determine which kernels cuBLAS chooses, and so the last bits. */
 static enum error give_workspace(struct kernel_cuda *self)
 {
     int major = 0, index = self->kernel.device->index;
@@ -723,7 +724,7 @@ static enum error give_workspace(struct kernel_cuda *self)
     return error ? error : cublas_set_workspace(self->cublas, self->workspace, bytes);
 }
 
-/* What products are to be in, where this GPU can. */
+/* Sets the precision of products, if this GPU supports it. */
 static enum error choose_precision(struct kernel *kernel, const char *asked,
                                    const char **ret_chosen)
 {
@@ -742,7 +743,7 @@ static enum error choose_precision(struct kernel *kernel, const char *asked,
     return OK;
 }
 
-/* Bytes are none of its inputs: the feed makes floats of them on the device. */
+/* Bytes are not among its inputs: the feed converts them to floats on the device. */
 static const struct kernel_ops ops = {
     "cuda",
     cuda_close,

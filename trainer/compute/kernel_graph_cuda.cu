@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Captures of the kernel's queue as CUDA graphs. A capture is the calling thread's own: what other
- * threads of the program ask of CUDA meanwhile, the feed's above all, does not disturb it. It must
- * not meet cudaDeviceSynchronize(), though, as of memory that is allocated.
+ * Captures of the kernel's queue as CUDA graphs. A capture is local to the calling thread: CUDA
+ * calls of other threads meanwhile, such as the feed's, do not disturb it. But it must not coincide
+ * with cudaDeviceSynchronize(), which memory allocation may cause.
  */
 #include <cuda_runtime_api.h>
 
@@ -10,7 +10,7 @@ extern "C" {
 #include "trainer/compute/kernel_variants.h"
 }
 
-/* A kernel_graph is nothing but CUDA's own. */
+/* A kernel_graph is just CUDA's own. */
 static cudaGraphExec_t native(struct kernel_graph *graph)
 {
     return (cudaGraphExec_t)(void *)graph;
@@ -21,7 +21,7 @@ static cudaStream_t stream_of(const struct kernel *kernel)
     return (cudaStream_t)device_queue_native(kernel->device, kernel->queue);
 }
 
-/* The error is forgotten, so that a launch after it does not report it as its own. */
+/* The error is cleared, so that a later launch does not report it as its own. */
 static enum error check(const struct kernel *kernel, enum error error, cudaError_t status,
                         const char *what)
 {

@@ -11,7 +11,8 @@
 #include "common/clock.h"
 #include "trainer/compute/blas_library.h"
 
-/* NCCL's own types and numbers, the same since its version 2.14, the first that does not block. */
+/* NCCL's own types and constants, unchanged since its version 2.14, the first with nonblocking
+ * mode. */
 enum { SUCCESS = 0, INVALID_USAGE = 5, REMOTE_ERROR = 6, IN_PROGRESS = 7 };
 enum { TYPE_F32 = 7, SUM = 0, CONFIG_VERSION = 21400, CONFIG_MAGIC = (int)0xcafebeef };
 enum { POLL_US = 50 };
@@ -24,8 +25,8 @@ struct id {
     char bytes[NCCL_ID_BYTES];
 };
 
-/* ncclConfig_t of that version: a newer library reads as many bytes as `size` says, and takes its
- * own defaults for the rest. */
+/* ncclConfig_t of that version: a newer library reads only `size` bytes, and uses its defaults for
+ * the rest. */
 struct config {
     size_t size;
     unsigned magic, version;
@@ -57,7 +58,7 @@ struct nccl {
     status_function *status_text;
     last_error_function *last_error;
 
-    pthread_mutex_t lock; /* of `comm`, around each call with it */
+    pthread_mutex_t lock; /* guards `comm`, around each call with it */
     comm_type comm;       /* NULL: none, or aborted */
 };
 
@@ -167,7 +168,7 @@ enum error nccl_begin(struct nccl *nccl, const char id[NCCL_ID_BYTES], size_t ra
     return status == IN_PROGRESS ? OK : of_status(nccl, status, "ncclCommInitRankConfig");
 }
 
-/* Under the lock. */
+/* The lock is held. */
 static enum error poll_locked(struct nccl *nccl)
 {
     int status = SUCCESS;
@@ -186,7 +187,7 @@ enum error nccl_poll(struct nccl *nccl)
     return error;
 }
 
-/* A communicator that does not block may take work a moment after the call. */
+/* A nonblocking communicator may accept work a moment after the call. */
 static enum error await_taken(struct nccl *nccl, enum error error)
 {
     const struct timespec pause = {.tv_nsec = POLL_US * 1000L};

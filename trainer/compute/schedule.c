@@ -61,8 +61,8 @@ enum error schedule_check(const struct schedule *schedule)
     return OK;
 }
 
-/* The quotient's whole part by a power: `step` and `exponential` then agree at each multiple of D.
- */
+/* A power with the quotient's integer part: so `step` and `exponential` agree at each multiple of
+ * D. */
 static double factor(const struct schedule *schedule, int64_t step)
 {
     int64_t whole = step / schedule->decay_steps, rest = step % schedule->decay_steps;
@@ -73,7 +73,7 @@ static double factor(const struct schedule *schedule, int64_t step)
     return result * portable_exponential(part * portable_logarithm((double)schedule->decay_rate));
 }
 
-/* How much of the way from `rate` to the end is left, 1 to 0. */
+/* The remaining part of the way from `rate` to the end, 1 to 0. */
 static double share_left(const struct schedule *schedule, int64_t step)
 {
     if (step >= schedule->decay_steps)

@@ -7,7 +7,7 @@
 #include "common/array.h"
 #include "trainer/compute/cpu_loops.h"
 
-/* Below this a dense product is over before the index is made. */
+/* Below this a dense product is faster than building the index. */
 #define COLUMNS_MINIMUM 32
 
 static size_t groups_of(size_t rows)
@@ -20,9 +20,9 @@ static size_t words_of(size_t columns)
     return (columns + SPARSE_BATCH_WORD - 1) / SPARSE_BATCH_WORD;
 }
 
-/* What each is for B rows and F columns: row_bits [B, ceil(F / 64)], column_bits [ceil(B / 32), F],
- * list [B], panel [max(B, 64), 128]: rows of dy [B, strip] in the backward product, of w [64,
- * strip] in the forward one. Aligned to 64 bytes, so that a vector lies in one cache line. */
+/* Uses, for B rows and F columns: row_bits [B, ceil(F / 64)], column_bits [ceil(B / 32), F], list
+ * [B], panel [max(B, 64), 128]: rows of dy [B, strip] in the backward product, of w [64, strip] in
+ * the forward one. Aligned to 64 bytes, so that a vector is in one cache line. */
 enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t columns)
 {
     if (rows <= sparse->rows_limit && columns <= sparse->columns_limit)
@@ -71,7 +71,7 @@ static void begin(struct sparse_batch *sparse, const float *values, const uint8_
     sparse->has_columns = false;
 }
 
-/* One pass over x[B,F]: also counts, so that a batch found dense costs no second look. */
+/* One pass over x[B,F]: also counts, so that a dense batch needs no second pass. */
 void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops,
                         const float *values, size_t rows, size_t columns)
 {
@@ -89,7 +89,7 @@ void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loop
     sparse->count = loops->index_bytes(bytes, rows, columns, sparse->row_bits);
 }
 
-/* Evaluation never comes here: only the backward product reads by columns. */
+/* Not needed for evaluation: only the backward product reads by columns. */
 void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops)
 {
     if (!sparse->has_columns)
@@ -97,8 +97,8 @@ void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_lo
     sparse->has_columns = true;
 }
 
-/* Two fifths: below it the index wins on every CPU measured (README.md). Nothing is timed here: a
- * choice that depended on the machine's load would change the bits of a run. */
+/* Two fifths: below it the index is faster on every CPU measured (README.md). Nothing is timed
+ * here: a choice that depended on the machine's load would change the bits of a run. */
 bool sparse_batch_worth(const struct sparse_batch *sparse)
 {
     return sparse->columns >= COLUMNS_MINIMUM &&
