@@ -43,7 +43,7 @@ size_t cluster_trainer_count(const struct cluster *cluster)
     return cluster->is_alone ? 1 : listed;
 }
 
-/* The one whose process runs a server where there is no ps; NULL: it is not listed. */
+/* The task whose process runs a server if there is no ps; NULL: not listed. */
 static const struct cluster_task *find_chief(const struct cluster *cluster)
 {
     if (cluster_count(cluster, CLUSTER_CHIEF) > 0)

@@ -18,7 +18,7 @@ static bool is_name(const char *host, size_t length)
     return length > 0 && length <= CLUSTER_HOST_LIMIT && strspn(host, allowed) >= length;
 }
 
-/* With or without the interface that a link-local address needs: fe80::1%eth0. */
+/* With or without the interface of a link-local address: fe80::1%eth0. */
 static bool is_ipv6(const char *host, size_t length)
 {
     char address[INET6_ADDRSTRLEN];
@@ -38,7 +38,7 @@ bool cluster_builder_is_host(const char *host, size_t length)
     return is_name(host, length) || is_ipv6(host, length);
 }
 
-/* False: there is no host in front of the last colon. */
+/* False: there is no host before the last colon. */
 static bool split(const char *address, const char **ret_host, size_t *ret_length,
                   const char **ret_port)
 {
@@ -116,7 +116,7 @@ static bool share_address(const struct cluster_task *a, const struct cluster_tas
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-/* Those that share one stand together, in their order. */
+/* Tasks with the same address are adjacent, in their order. */
 static int compare_addresses(const void *a, const void *b)
 {
     const struct cluster_task *first = a, *second = b;
@@ -157,7 +157,7 @@ static enum error refuse_shared(const struct cluster *cluster, const struct clus
                      cluster_task_address(a, address));
 }
 
-/* Workers do not listen, so that theirs may be alike: that of a service in front of them all. */
+/* Workers do not listen, so their addresses may be equal: that of a service in front of them. */
 static enum error check_addresses(const struct cluster *cluster)
 {
     enum error error = OK;
@@ -169,7 +169,7 @@ static enum error check_addresses(const struct cluster *cluster)
     for (size_t i = 0; i < cluster->task_count; i++)
         sorted[i] = cluster->tasks[i];
     qsort(sorted, cluster->task_count, sizeof(*sorted), compare_addresses);
-    const struct cluster_task *server = NULL; /* of this address */
+    const struct cluster_task *server = NULL; /* with this address */
     for (size_t i = 0; i < cluster->task_count && !error; i++) {
         const struct cluster_task *task = &sorted[i];
         bool same = i > 0 && share_address(&sorted[i - 1], task);
@@ -210,7 +210,8 @@ static enum error check_own_task(const struct cluster *cluster)
                      cluster->tasks[cluster->begin[cluster->role + 1] - 1].index, advice);
 }
 
-/* A gradient has a part for each server: one that a trainer does not see would miss its part. */
+/* A gradient has a part for each server: a server that a trainer does not see would miss its
+ * part. */
 static enum error check_servers(const struct cluster *cluster)
 {
     bool trains = cluster->role == CLUSTER_CHIEF || cluster->role == CLUSTER_WORKER;

@@ -10,7 +10,7 @@
 
 #define SOURCE "--nodes"
 
-/* Leaves the brackets of an IPv6 address out of *host. */
+/* Removes the brackets of an IPv6 address from *host. */
 static enum error read_host(struct text *host)
 {
     char shown[TEXT_QUOTE_BYTES];

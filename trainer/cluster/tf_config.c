@@ -11,10 +11,10 @@
 
 #define SOURCE "TF_CONFIG"
 
-/* What the JSON says of this process; the texts are borrowed from the tree. */
+/* The JSON's description of this process; the texts are borrowed from the tree. */
 struct task {
-    const char *type; /* "": it is not said */
-    int64_t index;    /* -1: it is not said */
+    const char *type; /* "": not given */
+    int64_t index;    /* -1: not given */
 };
 
 static const char *const job_names[] = {"chief", "master", "worker", "ps", "evaluator"};
@@ -35,7 +35,7 @@ static bool find_role(const char *name, enum cluster_role *ret_role)
 
 /* ---- members of the JSON ------------------------------------------------ */
 
-/* *ret_item is NULL where it is absent or null, as in Python's get(). */
+/* *ret_item is NULL if it is absent or null, as in Python's get(). */
 static enum error read_member(const cJSON *object, const char *key, const char *expected,
                               cJSON_bool (*is_right)(const cJSON *), const cJSON **ret_item)
 {
@@ -49,7 +49,7 @@ static enum error read_member(const cJSON *object, const char *key, const char *
     return OK;
 }
 
-/* As Python's int(): digits in a text will do. */
+/* As Python's int(): digits in a text are accepted. */
 static enum error read_index(const cJSON *task, int64_t *ret_index)
 {
     char shown[TEXT_REAL_BYTES];
@@ -98,7 +98,7 @@ static enum error refuse_job(const char *name)
                      near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
-/* The number of an entry: its place in a list, its key in a map. */
+/* The number of an entry: its index in a list, its key in a map. */
 static enum error number_of(const cJSON *job, const cJSON *entry, int64_t place, int64_t *ret_index)
 {
     char shown[TEXT_QUOTE_BYTES];
@@ -138,7 +138,7 @@ static enum error add_job(struct cluster_builder *builder, const cJSON *job, enu
     return error;
 }
 
-/* A map anywhere marks the sparse form: what it leaves out may exist all the same. */
+/* A map anywhere marks the sparse form: tasks that it omits may still exist. */
 static bool is_sparse(const cJSON *cluster)
 {
     const cJSON *job;
@@ -186,7 +186,7 @@ static enum error check_alone(const struct task *task)
     return OK;
 }
 
-/* Nobody but a chief is left without a task by an operator's sparse form (README, rule 5). */
+/* An operator's sparse form leaves only a chief without a task (README, rule 5). */
 static enum error settle_alone(struct cluster *cluster, const struct task *task, bool sparse)
 {
     enum cluster_role role;
@@ -222,7 +222,8 @@ static enum error check_task(const struct cluster_builder *builder, const struct
     return OK;
 }
 
-/* The own job; "chief" where the cluster has a master, and the other way round, is no job of it. */
+/* This process's job; "chief" if the cluster has a master, and vice versa, is not one of its
+ * jobs. */
 static enum error find_own_role(const struct cluster *cluster, const char *type,
                                 enum cluster_role *ret_role)
 {
@@ -237,7 +238,7 @@ static enum error find_own_role(const struct cluster *cluster, const char *type,
         cluster_role_name(cluster, CLUSTER_CHIEF));
 }
 
-/* An operator's sparse form shows a ps nothing but its own address, at the head of a list. */
+/* An operator's sparse form shows a ps only its own address, at the start of a list. */
 static void settle_lone_server(struct cluster *cluster, const cJSON *jobs)
 {
     if (!cluster->servers_known && cluster->task_count == 1 &&
@@ -270,7 +271,7 @@ static enum error read_all(struct cluster_builder *builder, const cJSON *json)
                          "\"index\":N}}",
                          json_kind(json));
     enum error error = read_member(json, "cluster", "an object", cJSON_IsObject, &jobs);
-    if (!error && !jobs) /* as operators before 2023-05 call the sparse form */
+    if (!error && !jobs) /* the operators' name for the sparse form before 2023-05 */
         error = read_member(json, "sparseCluster", "an object", cJSON_IsObject, &jobs);
     if (!error)
         error = read_task(json, &task);
