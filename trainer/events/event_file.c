@@ -13,10 +13,10 @@
 #include "common/log_limit.h"
 #include "common/text.h"
 
-#define NAMES_LIMIT 1000 /* starts of one process number in one second */
+#define NAMES_LIMIT 1000 /* starts with the same process number in one second */
 #define FLAGS (O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC)
 
-/* `length`: what printing its path returned. */
+/* `length`: the result of printing its path. */
 static enum error open_path(struct event_file *file, int length, int flags)
 {
     file->length = 0;
@@ -29,11 +29,11 @@ static enum error open_path(struct event_file *file, int length, int flags)
         return OK;
     int number = errno;
     enum error error = error_set_errno(ERROR_IO, number, "%s", file->path);
-    errno = number; /* the caller's to see */
+    errno = number; /* for the caller */
     return error;
 }
 
-/* The name of this host, without what a file's name must not have. */
+/* This host's name, without characters that a file name must not have. */
 static void name_host(char *out, size_t bytes)
 {
     if (gethostname(out, bytes) != 0)
@@ -63,7 +63,7 @@ enum error event_file_create(struct event_file *file, const char *folder)
     return error;
 }
 
-/* A start that was killed in the middle of a line. */
+/* A previous start may have been killed in the middle of a line. */
 static enum error end_last_line(struct event_file *file)
 {
     char last = '\n';
@@ -95,8 +95,8 @@ void event_file_close(struct event_file *file)
     file->descriptor = -1;
 }
 
-/* On a disk that is nearly full little fits where much does not, and writes fail by turns: a line a
- * minute says how many did. */
+/* On an almost full disk small writes succeed while large ones fail, alternately: one line per
+ * minute gives the number of failures. */
 static void report(struct event_file *file, bool failed, int number)
 {
     int64_t now_ns = clock_now_ns();

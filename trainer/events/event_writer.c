@@ -14,26 +14,26 @@
 #include "trainer/events/event_encoding.h"
 #include "trainer/events/event_file.h"
 
-/* A state whose histograms are to be counted. */
+/* A state whose histograms are to be computed. */
 struct parcel {
     struct event_time time;
     struct event_tensor *tensors;
     size_t count;
     float *values;
 };
-#define PARCELS_LIMIT 2 /* a short training's begin and end */
+#define PARCELS_LIMIT 2 /* a short training's start and end */
 
-/* What the thread and those who add share: freed by the last of them. */
+/* Shared by the thread and those who add events: freed by the last of them. */
 struct queue {
-    pthread_mutex_t lock; /* of the six below */
+    pthread_mutex_t lock; /* guards the six below */
     pthread_cond_t changed;
     struct event_buffers waiting;
     struct parcel parcels[PARCELS_LIMIT];
     size_t parcel_count;
-    int64_t left_out; /* events that found no room */
+    int64_t left_out; /* events dropped for lack of room */
     bool is_closing;
 
-    /* The thread's */
+    /* Only for the thread */
     char *folder;
     bool is_ready, is_failing; /* both files are open; one could not be opened */
     struct event_buffers writing;
@@ -80,7 +80,7 @@ static bool has_much(const struct queue *queue)
     return queue->parcel_count > 0 || bytes >= EVENT_QUEUE_BYTES / 2;
 }
 
-/* False: at the end. Until then by the deadline, or when there is much to do. */
+/* False: at the end. Otherwise returns at the deadline, or when there is much to do. */
 static bool wait_for_events(struct queue *queue)
 {
     struct timespec until = clock_timespec(clock_deadline_ns(EVENT_FLUSH_MS));
@@ -111,7 +111,7 @@ static enum error open_files(struct queue *queue)
     return error;
 }
 
-/* A folder that cannot be written is tried again with each flush. */
+/* A folder that cannot be written is retried at each flush. */
 static bool are_files_open(struct queue *queue)
 {
     if (queue->is_ready)
@@ -167,7 +167,7 @@ static void write_events(void *context)
 {
     struct queue *queue = context;
     bool is_open = true;
-    are_files_open(queue); /* at once: histograms wait for it, and only so many */
+    are_files_open(queue); /* at once: histograms wait for it, and their number is limited */
     while (is_open) {
         is_open = wait_for_events(queue);
         if (are_files_open(queue))
@@ -271,7 +271,7 @@ void event_writer_tensors(struct event_writer *writer, int64_t step, struct even
         .time = now_at(step), .tensors = tensors, .count = count, .values = values};
     struct queue *queue = begin(writer);
     bool has_room = queue->parcel_count < PARCELS_LIMIT;
-    if (!has_room) { /* the newest is worth most: it may be the last */
+    if (!has_room) { /* the newest is the most valuable: it may be the last */
         struct parcel *older = &queue->parcels[--queue->parcel_count];
         queue->left_out += (int64_t)older->count - 1;
         release_parcel(older);

@@ -17,8 +17,8 @@ static void fill_steps(double steps[HISTOGRAM_STEPS])
     }
 }
 
-/* About which step is `value`, which is above the first: its logarithm by its exponent and a
- * straight line between powers of 2, at most 0.09 off, which is less than a step. */
+/* Approximate step of `value`, which is above the first: its logarithm from its exponent, linear
+ * between powers of 2, at most 0.09 off, which is less than a step. */
 static size_t guess_step(double value)
 {
     int exponent;
@@ -28,7 +28,7 @@ static size_t guess_step(double value)
     return step < HISTOGRAM_STEPS ? (size_t)step : HISTOGRAM_STEPS;
 }
 
-/* How many steps are below `value`. None is a float, so that none equals it. */
+/* How many steps are below `value`. None is a float, so none equals it. */
 static size_t steps_below(const double steps[HISTOGRAM_STEPS], double value)
 {
     size_t below = value > steps[0] ? guess_step(value) : 0;

@@ -5,7 +5,7 @@
 
 #include "common/crc32c.h"
 
-/* A CRC of bytes that hold CRCs says little: the format rotates them and adds a constant. */
+/* A CRC of bytes that contain CRCs is weak: the format rotates them and adds a constant. */
 static uint32_t masked(const void *bytes, size_t length)
 {
     uint32_t crc = crc32c_add(0, bytes, length);
