@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/ledger/batch_ledger.h"
 
-/* Batches before the last one that was done, and not done themselves, come first. */
+/* Batches before the last done one that are not done themselves are granted first. */
 enum error batch_ledger_init(struct batch_ledger *ledger, const struct index_set *done)
 {
     *ledger = (struct batch_ledger){.next = index_set_end(done), .end = INT64_MAX};
