@@ -12,12 +12,12 @@ struct feature_input {
     const struct engine *engine;
     enum feature_source source;
     enum element element;
-    size_t columns, features, rows; /* C, F, the most that one call brings */
+    size_t columns, features, rows; /* C, F, most rows per call */
     float scale;
     void *raw;            /* device, [rows, C] of element; NULL: not from the host */
-    float *scaled;        /* device, [rows, C]; NULL: they come scaled */
-    float *standardized;  /* device, [rows, F]; NULL: all columns as they are */
-    int32_t *picked;      /* device, [F]; NULL: all columns as they come */
+    float *scaled;        /* device, [rows, C]; NULL: scaled already */
+    float *standardized;  /* device, [rows, F]; NULL: all columns unchanged */
+    int32_t *picked;      /* device, [F]; NULL: all columns in order */
     float *mean, *factor; /* device, [F]; NULL: not normalized */
 };
 
@@ -50,7 +50,7 @@ static enum error send_norm(struct feature_input *input, const struct feature_no
     return error;
 }
 
-/* One column more is most often the label, taken for a feature. */
+/* A surplus column is usually the label, read as a feature. */
 static enum error refuse_count(const struct feature_input_options *options,
                                const struct store_info *info)
 {
@@ -78,7 +78,7 @@ enum error feature_input_check_rows(const struct store_info *info)
                      info->uri);
 }
 
-/* Which columns of the store the features are; NULL: all of them as they come. */
+/* The columns of the store that are the features; NULL: all of them in order. */
 static enum error find_columns(const struct feature_input_options *options,
                                const struct store_info *info, int32_t **ret_columns)
 {

@@ -14,7 +14,7 @@
 #include "common/text.h"
 #include "common/text_set.h"
 
-#define FOLDED_BYTES 1024 /* longer names must be the same in every letter */
+#define FOLDED_BYTES 1024 /* longer names are compared case-sensitively */
 #define NUMBERED_BYTES (TEXT_INTEGER_BYTES + 2)
 #define DIGEST_DIGITS 16
 
@@ -33,7 +33,7 @@ static int64_t position_in(const char *name)
     return text_parse_integer(name, strlen(name), 0, INT64_MAX, &number) ? number : -1;
 }
 
-/* Ascending numbers: those of columns, some of which are no features. */
+/* Ascending numbers: those of columns, some of which are not features. */
 static bool are_positions(const struct store_info *info)
 {
     int64_t last = -1;
@@ -205,7 +205,7 @@ static const char *name_of(const struct feature_names *names, size_t index,
     return room;
 }
 
-/* Positions as names, to meet a store whose header has them in another order. */
+/* Digests of positions as names, for a store whose header has them in another order. */
 static void digest_positions(struct feature_names *names)
 {
     names->list = names->set = 0;
@@ -214,14 +214,14 @@ static void digest_positions(struct feature_names *names)
         add_digests(names, name_of(names, i, name));
 }
 
-/* How the names meet a store's: which of its columns each is. */
+/* Matching of the names with a store's columns. */
 struct meeting {
     int32_t *columns; /* [F]; -1: none */
     size_t found, in_place;
-    size_t missing; /* the first that was not found; F: none */
+    size_t missing; /* the first not found; F: none */
 };
 
-/* Adds a name, in small letters if `fold`. */
+/* Adds a name, in lower case if `fold`. */
 static enum error add_name(struct text_set *set, const char *name, bool fold, uint32_t *ret_number)
 {
     char small[FOLDED_BYTES];
@@ -233,7 +233,7 @@ static enum error add_name(struct text_set *set, const char *name, bool fold, ui
     return text_set_add(set, small, length, ret_number);
 }
 
-/* Names by their bytes, or without regard to ASCII case. Two columns that are one then are none. */
+/* Matches names by bytes, or ignoring ASCII case. Two columns that become equal match nothing. */
 static enum error meet(const struct feature_names *names, const struct store_info *info, bool fold,
                        struct meeting *meeting)
 {
@@ -270,8 +270,8 @@ static const char *quote(char out[TEXT_QUOTE_BYTES], const char *text)
     return text_quote(out, TEXT_QUOTE_BYTES, text, strlen(text));
 }
 
-/* Not all are in the store. Where those that are have changed places, the numbers of others would
- * be taken; else it is one that names its columns in its own way. */
+/* Not all are in the store. If those that are have changed places, matching by position would take
+ * wrong numbers; else the store names its columns differently. */
 static enum error judge_missing(const struct feature_names *names, const char *called,
                                 const struct store_info *info, const struct meeting *meeting)
 {
@@ -309,7 +309,7 @@ static enum error match_known(const struct feature_names *names, const char *cal
     return judge_missing(names, called, info, &meeting);
 }
 
-/* Of features that are so many that only the first names were kept. */
+/* For so many features that only the first names were stored. */
 static enum error match_digests(const struct feature_names *names, const char *called,
                                 const struct feature_names *ours, const struct store_info *info)
 {
@@ -324,12 +324,12 @@ static enum error match_digests(const struct feature_names *names, const char *c
     return OK;
 }
 
-/* `ours` is of the store. */
+/* `ours` are the store's. */
 static enum error match(const struct feature_names *names, const char *called,
                         const struct feature_names *ours, const struct store_info *info,
                         int32_t **ret_columns)
 {
-    struct feature_names theirs = *names; /* its digests; the texts stay the other's */
+    struct feature_names theirs = *names; /* its digests; the texts are the other's */
     if (names->by_position)
         digest_positions(&theirs);
     if (theirs.list == ours->list || (names->by_position && ours->by_position))

@@ -36,7 +36,7 @@ static enum error capture(struct kernel *kernel, enum error (*enqueue)(void *con
         return error;
     error_report_take(enqueue(context), &report);
     error = kernel_capture_end(kernel, &graph);
-    if (report.code) { /* the first failure is the one to tell */
+    if (report.code) { /* report the first failure */
         kernel_graph_free(kernel, graph);
         return error_restore(&report);
     }

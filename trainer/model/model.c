@@ -19,7 +19,8 @@ struct model {
 
 /* ---- life cycle --------------------------------------------------------- */
 
-/* The classic start: a multilayer perceptron's weights are random, all else is constant. */
+/* The classic initialization: a multilayer perceptron's weights are random, all else is
+ * constant. */
 void model_initial_state(const struct model_options *options, const struct model_layout *layout,
                          float *ret_state)
 {

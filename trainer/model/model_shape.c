@@ -114,7 +114,7 @@ enum error model_options_check(const struct model_options *options)
     return OK;
 }
 
-/* Appends a tensor behind those there already. */
+/* Appends a tensor. */
 static void add_tensor(struct model_layout *layout, const char *layer, const char *part,
                        size_t rows, size_t columns)
 {

@@ -9,21 +9,21 @@
 #include "trainer/compute/dropout.h"
 #include "trainer/model/gradient_graphs.h"
 
-/* What a batch brings besides its features: a mask for each layer that drops, then [B] classes
+/* The data of a batch besides its features: a mask for each layer with dropout, then [B] classes
  * (int32_t) or targets (float). */
 struct batch_facts {
     struct dropout_mask *masks;
     void *labels;
 };
 
-/* The same in page-locked memory; free again when the event is reached. */
+/* The same in page-locked memory; reusable once the event is reached. */
 struct facts_slot {
     void *memory;
     struct device_event *copied;
     bool used;
 };
 
-/* What a batch came to, on its way to the host. */
+/* A batch's result on its way to the host. */
 struct sent_result {
     struct kernel_result *memory; /* page-locked */
     struct device_event *there;
@@ -37,10 +37,10 @@ struct network {
     size_t rows;                       /* of the latest gradient; 0: none yet */
 
     /* Device memory. Layer i reads outputs[i - 1] (the first: the batch) and writes outputs[i];
-     * gradients[i] is the gradient of outputs[i] before the activation, [B, its width] both. */
+     * gradients[i] is the gradient of outputs[i] before the activation; both [B, its width]. */
     float *outputs[MODEL_LAYERS_LIMIT], *gradients[MODEL_LAYERS_LIMIT];
     void *facts;                   /* facts_of() are those of the latest batch */
-    float *features;               /* [B,F], where graphs read a batch; NULL: there are none */
+    float *features;               /* [B,F], from which graphs read a batch; NULL: no graphs */
     struct kernel_result *results; /* [2]: of the latest gradient, of the latest evaluation */
 
     struct gradient_graphs graphs;
@@ -203,7 +203,7 @@ static enum error check_classes(const struct network *network, const struct mode
     return OK;
 }
 
-/* The batch's labels as the kernels take them. */
+/* The batch's labels in the kernels' form. */
 static void fill_labels(const struct network *network, const struct model_batch *batch,
                         void *ret_labels)
 {
@@ -226,8 +226,8 @@ static void fill_masks(const struct network *network, const struct model_batch *
                           batch->index, (uint32_t)i);
 }
 
-/* Copies what the batch brings besides its features to the device, by way of the slot that was used
- * longest ago. */
+/* Copies the batch's data besides its features to the device, through the least recently used
+ * slot. */
 static enum error send_facts(struct network *network, const struct model_batch *batch)
 {
     size_t bytes = facts_bytes(network, batch->rows);
@@ -253,7 +253,7 @@ static enum error send_facts(struct network *network, const struct model_batch *
     return OK;
 }
 
-/* What layer `index` reads; the first reads the batch. */
+/* The input of layer `index`; the first reads the batch. */
 static struct kernel_input layer_input(const struct network *network, size_t index,
                                        const struct kernel_input *batch)
 {
@@ -270,7 +270,7 @@ static enum error drop(struct network *network, size_t rows, size_t index)
                           network->outputs[index], rows * network->layout->layers[index].outputs);
 }
 
-/* `drops`: hidden layers do. */
+/* `drops`: with dropout in hidden layers. */
 static enum error forward(struct network *network, const float *values,
                           const struct model_batch *batch, bool drops,
                           struct kernel_input *ret_batch)
@@ -307,8 +307,8 @@ static enum error compare(struct network *network, size_t rows, struct kernel_re
                                 network->gradients[last], ret_result);
 }
 
-/* What a layer dropped is not positive, and has no gradient as if the ReLU had stopped it; the rest
- * was multiplied behind the ReLU. */
+/* A dropped value is not positive, and so has no gradient, as if the ReLU had stopped it; the
+ * others were scaled after the ReLU. */
 static enum error scale_kept(struct network *network, size_t rows, size_t index)
 {
     return kernel_scale(network->kernel, network->gradients[index],
@@ -344,8 +344,8 @@ struct gradient_work {
     float *gradient;
 };
 
-/* Of the batch it enqueues only the number of rows and places: what lies there may change until it
- * is done, from one launch of a graph to the next. */
+/* Depends only on the batch's number of rows and on addresses: the data there may change until it
+ * runs, from one launch of a graph to the next. */
 static enum error enqueue_gradient(void *context)
 {
     const struct gradient_work *work = context;

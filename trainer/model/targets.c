@@ -10,7 +10,7 @@
 #include "common/array.h"
 #include "common/text.h"
 
-/* The class of a label value, in a table sorted by value. */
+/* The class of a label value; the table is sorted by value. */
 struct entry {
     double value;
     int32_t number;
@@ -45,7 +45,7 @@ static enum error map_texts(struct targets *targets)
     return OK;
 }
 
-/* Stores take integers beyond 2^53, which a double does not keep apart, as texts. */
+/* Stores return integers beyond 2^53, which a double does not distinguish, as texts. */
 static bool is_inexact_integer(const char *text)
 {
     int64_t integer;
@@ -53,7 +53,7 @@ static bool is_inexact_integer(const char *text)
            !text_parse_integer(text, strlen(text), -TEXT_EXACT, TEXT_EXACT, &integer);
 }
 
-/* Classes that are no numbers cannot occur among a store's numbers, and are left out. */
+/* Classes that are not numbers cannot occur among a store's numbers, and are omitted. */
 static enum error map_numbers(struct targets *targets)
 {
     const struct classes *classes = targets->classes;
@@ -79,7 +79,8 @@ static enum error map_numbers(struct targets *targets)
     return OK;
 }
 
-/* What is a text for its look only, as 007 or an integer above 2^53, says so. */
+/* Explains labels that are texts only because of their form, such as 007 or an integer above
+ * 2^53. */
 static enum error refuse_texts(const struct store_info *info)
 {
     double value;
@@ -163,7 +164,7 @@ static enum error unknown_label(const struct targets *targets, int64_t id, doubl
 int32_t targets_find(const struct targets *targets, double label)
 {
     size_t low = 0, high = targets->count;
-    /* Labels 0..L-1 are the common case: the table's place is the value. */
+    /* Labels 0..L-1 are the common case: the table's index is the value. */
     if (label >= 0 && label < (double)high && targets->entries[(size_t)label].value == label)
         return targets->entries[(size_t)label].number;
     while (low < high) {
