@@ -7,7 +7,7 @@
 #include "trainer/checkpoint/checkpoint_facts.h"
 #include "trainer/onnx/onnx_graph.h"
 
-/* What the graph borrows. */
+/* Data borrowed by the graph. */
 struct exported {
     const struct checkpoint_facts *facts;
     struct model_layout layout;
@@ -19,7 +19,7 @@ struct exported {
 
 /* ---- the graph ---------------------------------------------------------- */
 
-/* The same operations in the same order as feature_input.c and the kernels have them. */
+/* The same operations in the same order as in feature_input.c and the kernels. */
 static void add_scaling(struct exported *exported)
 {
     struct onnx_graph *graph = exported->graph;
@@ -111,7 +111,7 @@ static enum error find_factors(struct exported *exported)
     return exported->factors ? OK : ERROR_MEMORY;
 }
 
-/* Of the parameters alone: plain SGD has no slots. */
+/* Only of the parameters: plain SGD has no slots. */
 static enum error read_state(struct exported *exported, const struct checkpoint *checkpoint)
 {
     struct optimizer optimizer;

@@ -19,7 +19,7 @@
 
 struct node {
     Onnx__Node message;
-    char name[NAME_BYTES]; /* its own, and that of what it gives unless it is an output */
+    char name[NAME_BYTES]; /* its own, and that of its result unless that is an output */
     char *inputs[3], *output;
     Onnx__Attribute attributes[ATTRIBUTES_LIMIT], *list[ATTRIBUTES_LIMIT];
 };
@@ -47,7 +47,7 @@ struct onnx_graph {
     Onnx__Node *node_list[NODES_LIMIT];
     Onnx__Tensor *tensor_list[TENSORS_LIMIT];
     Onnx__ValueInfo *input_list[1], *output_list[OUTPUTS_LIMIT];
-    char *latest; /* the name of what the last node gave; before it, of the input */
+    char *latest; /* the name of the last node's result; initially the input's */
 };
 
 static char rows_name[] = "rows"; /* of any number */
