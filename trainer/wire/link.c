@@ -15,10 +15,10 @@
 #include "common/name_lookup.h"
 #include "common/stop.h"
 
-#define IDLE_SECONDS 10 /* of a connection, before the first probe */
+#define IDLE_SECONDS 10 /* idle time before the first probe */
 #define PROBE_SECONDS 5 /* between probes, of which two may be lost */
-#define FINISH_MS 3000  /* for what is under way when the program is to stop */
-#define UNSENT_MS 20000 /* sent and not acknowledged for so long: the peer is gone */
+#define FINISH_MS 3000  /* for requests in progress when the program must stop */
+#define UNSENT_MS 20000 /* unacknowledged for this long: the peer is gone */
 
 void link_init(struct link *link, const char *name, const char *host, uint16_t port)
 {
@@ -62,7 +62,7 @@ static enum error fail(struct link *link, int number)
     return error_set_errno(ERROR_NETWORK, number, "%s", link->name);
 }
 
-/* Is the wait over because the program is to stop? */
+/* Is the wait over because the program must stop? */
 static bool is_stopped(struct link *link)
 {
     if (!stop_requested() || !link->finishes)
@@ -72,7 +72,7 @@ static bool is_stopped(struct link *link)
     return clock_left_ms(link->finish_by_ns) == 0;
 }
 
-/* A deadline that passes changes nothing. */
+/* A timeout changes nothing. */
 static enum error poll_for(struct link *link, short events, int64_t deadline_ns)
 {
     while (!is_stopped(link)) {
@@ -224,7 +224,7 @@ enum error link_read(struct link *link, void *out, size_t bytes, int64_t deadlin
     return OK;
 }
 
-/* The text of a REFUSED as our error. */
+/* Converts the text of a REFUSED to our error. */
 static enum error refused(struct link *link, const struct wire_header *header, int64_t deadline_ns)
 {
     char text[1000];

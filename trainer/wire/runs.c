@@ -8,14 +8,14 @@
 #define VECTOR_FLOATS 16
 #define SAMPLES ((size_t)32)
 #define GOLDEN UINT64_C(0x9e3779b9) /* 2^32 divided by the golden ratio */
-#define GAP_LEAST 32                /* floats: zeros that are cheaper to send than to leave out */
+#define GAP_LEAST 32                /* floats: shorter runs of zeros are cheaper to send */
 
 static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* A vector at a time: most rows end with their first. */
+/* A vector at a time: most rows are decided by their first. */
 static bool is_zero(const float *values, size_t count)
 {
     uint32_t bits = 0;
@@ -32,10 +32,10 @@ static bool is_zero(const float *values, size_t count)
         memcpy(&one, values + i, sizeof(one));
         bits |= one;
     }
-    return bits << 1 == 0; /* but for the sign */
+    return bits << 1 == 0; /* except the sign */
 }
 
-/* Adds [first, first + count) of the shard, which begins at `offset` of all. False: no room. */
+/* Adds [first, first + count) of the shard, which starts at `offset` of all. False: no room. */
 static bool add(struct runs *runs, size_t first, size_t offset, size_t count)
 {
     struct run *last = runs->count > 0 ? &runs->list[runs->count - 1] : NULL;
@@ -54,8 +54,8 @@ static bool add(struct runs *runs, size_t first, size_t offset, size_t count)
     return true;
 }
 
-/* How much of what begins at `at` is looked at as one: a row of the first weights, or what is left
- * of one; all that is behind them. */
+/* The size of the block at `at`: a row of the first weights, or the rest of one; everything after
+ * these. */
 static size_t block_at(const struct model_layer *layer, size_t at)
 {
     size_t begin = layer->weights_offset, end = begin + layer->inputs * layer->outputs;
@@ -82,14 +82,14 @@ static bool find(const struct shard *shard, const struct model_layer *layer, con
     return true;
 }
 
-/* Are most of some rows zero? To look at all of them, and to send them one by one, costs as much as
- * it spares where they are not: with a third of them zero two workers were not faster. */
+/* Are most of some sampled rows zero? If not, examining all of them and sending runs costs as much
+ * as it saves: with a third of them zero two workers were not faster. */
 static bool is_worth_it(const struct model_layer *layer, const float *gradient)
 {
     size_t zeros = 0;
     for (size_t i = 0; i < SAMPLES; i++) {
         size_t row =
-            (i * GOLDEN % (UINT64_C(1) << 32)) * layer->inputs >> 32; /* at no regular distance */
+            (i * GOLDEN % (UINT64_C(1) << 32)) * layer->inputs >> 32; /* at irregular distances */
         zeros += is_zero(gradient + layer->weights_offset + row * layer->outputs, layer->outputs);
     }
     return zeros * 2 > SAMPLES;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE 4096 /* the key has one; gradient and values begin with one */
+#define PAGE 4096 /* one for the key; gradient and values start on one */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static size_t part_bytes(size_t parameters)
@@ -29,7 +29,7 @@ static enum error unavailable(const char *what)
     return error_set(ERROR_UNAVAILABLE, "no shared memory: %s: %s", what, strerror(errno));
 }
 
-/* The key is returned in *ret_key, which lies in the memory. */
+/* The key is returned in *ret_key, which points into the memory. */
 static enum error map(struct shared_memory *memory, int descriptor, size_t parameters,
                       uint64_t **ret_key)
 {
@@ -80,7 +80,7 @@ enum error shared_memory_make(struct shared_memory *memory, size_t parameters,
     return error;
 }
 
-/* A path of /proc may lead to a device: what is no file is not opened. */
+/* A path in /proc may lead to a device: only a regular file is opened. */
 static enum error open_offered(const struct shared_memory_offer *offer, size_t bytes,
                                int *ret_descriptor)
 {
@@ -97,7 +97,7 @@ static enum error open_offered(const struct shared_memory_offer *offer, size_t b
     return *ret_descriptor < 0 ? unavailable(path) : OK;
 }
 
-/* Seals come before the size: it cannot change between. */
+/* Checks the seals before the size, so that it cannot change in between. */
 static enum error check(int descriptor, size_t bytes)
 {
     struct stat status;
