@@ -17,13 +17,13 @@
 #include "sampler/frame/frame_file.h"
 #include "sampler/frame/frame_summary.h"
 
-#define STOP_MS 5000 /* for the disk after a signal: sorted files may have to be closed first */
+#define STOP_MS 5000 /* time for disk I/O after a signal: may have to close files */
 
 struct build_options {
     const char *store;
     const char *out;
     const char *memory;
-    uint64_t memory_bytes; /* 0: as frame_build.h says */
+    uint64_t memory_bytes; /* 0: see frame_build.h */
 };
 
 /* "512M", "2G", "800000000". */
@@ -78,13 +78,13 @@ static enum error parse(struct build_options *build, const struct program *progr
     return error ? error : read_memory(build);
 }
 
-/* Only a frame, or nothing, is written over: a slip of the hand would cost the data. */
+/* Overwrites only a frame, or nothing: a typo would cost the data. */
 static enum error check_out(const char *path)
 {
     char magic[sizeof(FRAME_FILE_MAGIC) - 1];
     int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0)
-        return OK; /* the writer says what is wrong with it, if anything */
+        return OK; /* the writer reports what is wrong with it, if anything */
     ssize_t got = read(descriptor, magic, sizeof(magic));
     close(descriptor);
     if (got == 0 || got == -1 ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tombola-sampler info FILE`: a frame file's units and labels, for people or as JSON. */
+/* `tombola-sampler info FILE`: a frame file's units and labels, as text or JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -42,7 +42,7 @@ static enum error parse(struct info_options *info, const struct program *program
     return error;
 }
 
-/* Writes out the text so far, so that a million labels need no memory. */
+/* Writes the text so far, so that a million labels need no memory. */
 static enum error flush(struct buffer *text)
 {
     if (text->error)
@@ -69,7 +69,7 @@ static struct weight_summary sum_weights(const struct frame *frame)
 {
     const double *weights = frame_weights(frame);
     struct weight_summary summary = {.smallest = weights[0], .largest = weights[0]};
-    double lost = 0; /* Kahan's compensation: there may be 1e9 of them */
+    double lost = 0; /* Kahan summation: there may be 1e9 of them */
     for (int64_t row = 0; row < frame_units(frame); row++) {
         double weight = weights[row], next = weight - lost, sum = summary.sum + next;
         lost = sum - summary.sum - next;
@@ -81,7 +81,7 @@ static struct weight_summary sum_weights(const struct frame *frame)
     return summary;
 }
 
-/* Units of the smallest and of the largest group. */
+/* Units of the smallest and the largest group. */
 static void measure_groups(const struct partition *groups, int64_t *ret_smallest,
                            int64_t *ret_largest)
 {

@@ -14,11 +14,11 @@
 #include "sampler/serve_options.h"
 
 #define DRAIN_MS 10000
-#define DRAIN_AT_ONCE_MS 2000 /* who wants to write to a frame waits that long */
-#define LOOK_MS 100           /* at what the checks found */
+#define DRAIN_AT_ONCE_MS 2000 /* a process that wants to write to a frame waits this long */
+#define LOOK_MS 100           /* interval of checks_result() */
 #define ANNOUNCE_BYTES 320
 
-/* Until a signal comes (OK), or nothing may be drawn any more. */
+/* Until a signal arrives (OK), or nothing may be drawn any more. */
 static enum error wait_for_end(const struct service *service)
 {
     enum error error = OK;
@@ -51,7 +51,7 @@ static bool announce(const char *scheme, const char *authority)
                                             {.key = NULL}});
 }
 
-/* Serves until a signal comes, then lets everything that was asked be answered. */
+/* Serves until a signal arrives, then answers the requests in progress. */
 static enum error serve_until_stopped(struct server *server, struct service *service,
                                       int64_t grace_ms, const char *scheme, const char *authority)
 {
@@ -96,7 +96,7 @@ static enum error serve(struct serve_options *options)
     if (!error && !stop_requested())
         error = serve_until_stopped(server, service, (int64_t)(options->drain_s * 1000),
                                     guard_uses_tls(guard) ? "https" : "http", url + strlen("http"));
-    if (error == ERROR_CANCELLED) { /* a signal while the frame was built: an orderly end, too */
+    if (error == ERROR_CANCELLED) { /* a signal during the frame's build: an orderly end, too */
         log_info("stopping: %s", error_message());
         error = OK;
     }

@@ -354,7 +354,7 @@ static enum error add_json(cJSON *object, const char *name, const char *text)
     return OK;
 }
 
-/* A negative one was not given. */
+/* A negative value means not given. */
 static enum error add_number(cJSON *object, const char *name, double value)
 {
     if (value >= 0 && !cJSON_AddNumberToObject(object, name, value))
@@ -396,13 +396,13 @@ static enum error refuse_field(const struct serve_options *serve, const char *na
                      serve->service.replacement ? " with --replacement" : "", advice);
 }
 
-/* Errors that do not depend on the frame come before any is read. */
+/* Errors that do not depend on the frame are reported before any is read. */
 static enum error check_design(const struct serve_options *serve, const cJSON *fields)
 {
     bool replacement = serve->service.replacement;
     const char *design = serve->service.design;
     if (!design)
-        design = "srs"; /* as proportional, the other default, it has no fields */
+        design = "srs"; /* like proportional, the other default, it has no fields */
     enum error error = order_check_design(design, replacement);
     if (error)
         return error_prefix(error, "--");

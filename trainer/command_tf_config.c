@@ -6,7 +6,7 @@
 #include "trainer/commands.h"
 
 #define VARIABLE "TF_CONFIG"
-/* Linux passes a program no longer NAME=VALUE, its NUL included. */
+/* Linux limits NAME=VALUE to this length, its NUL included. */
 #define ASSIGNMENT_BYTES_LIMIT 131072
 
 static enum error run(const struct program *program, int argc, char **argv);
@@ -37,7 +37,7 @@ static enum error print_task(const struct cluster *cluster, const struct cluster
                           "--nodes: a TF_CONFIG for %zu nodes takes %zu bytes; a program's "
                           "environment holds variables of %d at most",
                           cluster_server_count(cluster), bytes, ASSIGNMENT_BYTES_LIMIT);
-    if (!error) /* a host has no character that would need quotes */
+    if (!error) /* no character of a host needs quotes */
         printf("%s " VARIABLE "='%s'\n", task->host, json->data);
     return error;
 }

@@ -10,7 +10,7 @@
 #include "trainer/hyperparameter_options.h"
 #include "trainer/run/training.h"
 
-/* What the table fills besides a struct training_options. */
+/* Targets of the options besides struct training_options. */
 struct arguments {
     const char *model, *hidden_units, *loss, *bad_rows, *ps_strategy, *ps_transport, *cuda_graphs;
     const char *exchange, *resident;
@@ -26,11 +26,11 @@ struct arguments {
 };
 
 #define AGGREGATE_LIMIT 65536
-#define CLUSTER_SAVE_SECONDS 60 /* a lost parameter server costs this much work at most */
+#define CLUSTER_SAVE_SECONDS 60 /* losing a parameter server costs at most this much work */
 
 static enum error run(const struct program *program, int argc, char **argv);
 
-/* What the flags of TensorFlow's programs and of others are called here. */
+/* Names of our options in TensorFlow's and other programs. */
 #define EPOCHS \
     "where the stream ends the sampler says (serve --epochs N); --train-steps N ends sooner"
 #define SCHEDULE "it is called --learning-rate-schedule here"
@@ -164,7 +164,7 @@ static enum error choose_model(const struct arguments *arguments, struct trainin
     return error;
 }
 
-/* How many batches a step has; 0 without --sync. */
+/* The number of batches per step; 0 without --sync. */
 static enum error choose_aggregate(const struct arguments *arguments, const struct cluster *cluster,
                                    size_t *ret_aggregate)
 {
@@ -187,7 +187,7 @@ static enum error choose_aggregate(const struct arguments *arguments, const stru
     return OK;
 }
 
-/* GPUs that add up their gradients by themselves. */
+/* GPUs that sum their gradients themselves. */
 static enum error choose_exchange(const struct arguments *arguments, const struct cluster *cluster,
                                   struct training_options *options)
 {
@@ -239,7 +239,7 @@ static enum error choose(const struct arguments *arguments, struct training_opti
     options->tcp_only = strcmp(arguments->ps_transport, "tcp") == 0;
     options->keeps_resident = strcmp(arguments->resident, "auto") == 0;
     if (options->cache && options->cache[0] && !arguments->cache_bytes_given)
-        options->cache_bytes = 0; /* the system keeps the file in memory, for all */
+        options->cache_bytes = 0; /* the system caches the file in memory, for all processes */
     options->engine.no_graphs = strcmp(arguments->cuda_graphs, "off") == 0;
     return error;
 }

@@ -3,7 +3,7 @@
 
 #include "trainer/commands.h"
 
-#define PATIENCE_MS 60000 /* as --patience of train */
+#define PATIENCE_MS 60000 /* like --patience of train */
 
 const struct option_hint commands_trained_hints[] = {
     {"model_dir", "it is called --logdir here"},

@@ -134,7 +134,7 @@ void hyperparameter_options_list(struct hyperparameter_options *options,
     memcpy(ret_table, table, sizeof(table));
 }
 
-/* Those of one optimizer or schedule, beside another. */
+/* Fails if an option belongs to another optimizer or schedule. */
 static enum error check_owners(const struct hyperparameter_options *options,
                                enum optimizer_kind optimizer, enum schedule_kind schedule)
 {
