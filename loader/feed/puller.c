@@ -41,18 +41,19 @@ static enum error check_stream(const struct puller *puller, const struct sampler
 /* If the token may not read the stream, pulls without the check. */
 static enum error check_before_draws(struct pull_connection *connection)
 {
-    struct sampler_stream stream;
-    enum error error = sampler_client_describe(connection->client, &stream);
+    struct puller *puller = connection->puller;
+    enum error error = sampler_client_describe(connection->client, &puller->stream);
     if (error == ERROR_USAGE || error == ERROR_NOT_FOUND) {
         log_debug("rows are not compared with the stream: %s", error_message());
         return OK;
     }
     if (error)
         return error;
-    pthread_mutex_lock(&connection->puller->lock);
-    lease_share_begin(&connection->puller->share, &stream);
-    pthread_mutex_unlock(&connection->puller->lock);
-    return check_stream(connection->puller, &stream);
+    puller->compares = true;
+    pthread_mutex_lock(&puller->lock);
+    lease_share_begin(&puller->share, &puller->stream);
+    pthread_mutex_unlock(&puller->lock);
+    return check_stream(puller, &puller->stream);
 }
 
 /* One connection fetches what is compared with the store, the others wait for its result. */

@@ -7,6 +7,7 @@
  * batches may be anywhere. One thread pushes at a time.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/stop.h"
@@ -201,6 +202,25 @@ static enum error lease(struct pull_connection *connection, size_t most,
     return keep(connection->puller, ret_batches, *ret_count);
 }
 
+/* A sampler that was restarted must continue the same order; its epochs and tail may differ. The
+ * keeper has what it leased, and releases it. */
+static enum error check_order(struct pull_connection *connection)
+{
+    struct puller *puller = connection->puller;
+    struct sampler_stream now;
+    if (!puller->compares || (!sampler_client_reconnected(connection->client) &&
+                              !sampler_client_repeated(connection->client)))
+        return OK;
+    enum error error = sampler_client_describe(connection->client, &now);
+    if (!error) {
+        struct sampler_stream before = puller->stream;
+        before.epochs = SAMPLER_EPOCHS_ANY;
+        memcpy(before.tail, now.tail, sizeof(before.tail));
+        error = sampler_stream_compare(&before, &now);
+    }
+    return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
+}
+
 static enum error draw(struct pull_connection *connection, size_t most,
                        struct sampler_batch ret_batches[], size_t *ret_count)
 {
@@ -212,6 +232,8 @@ static enum error draw(struct pull_connection *connection, size_t most,
         error = lease(connection, most, ret_batches, ret_count);
     else
         error = sampler_client_draw(connection->client, puller->options.batch_rows, ret_batches);
+    if (!error)
+        error = check_order(connection);
     atomic_fetch_add_explicit(&puller->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
     return error;
 }

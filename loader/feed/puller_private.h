@@ -45,7 +45,7 @@ struct puller {
     _Atomic int64_t handed;  /* how many of those received the caller has taken */
     _Atomic int64_t wake_at; /* a connection waits until that many are; INT64_MAX: none waits */
     struct grant_queue grants;
-    struct sampler_stream stream; /* by index, once `described` */
+    struct sampler_stream stream; /* by index, once `described`; of draws, once `compares` */
     atomic_bool described;
     int64_t next_index, pulled; /* the next batch; how many were received */
     size_t running;             /* threads still running */
@@ -55,6 +55,7 @@ struct puller {
     /* One connection compares stream and store, the others wait for it. */
     pthread_mutex_t check_lock;
     bool checked;
+    bool compares; /* puller_draws(): the stream could be read, and must stay what it was */
     struct error_report check_report;
 };
 

@@ -379,6 +379,21 @@ def test_a_sampler_that_is_killed(stores, sampler, start):
     assert all(len(line.split(",")) == 786 for line in lines)
 
 
+@pytest.mark.threads
+@pytest.mark.parametrize("lease", [[], ["--lease"]], ids=["drawn", "leased"])
+def test_a_sampler_that_comes_back_with_another_order(lease, stores, sampler, start):
+    """Its epoch is another one: rows of the two would be mixed without a word."""
+    words = ["--store", stores["csv"], "--epochs", 1, "--seed"]
+    one = sampler(*words, 1, listen=f"127.0.0.1:{free_port()}")
+    pull = start("loader", "pull", "--sampler", one.url, "--store", stores["csv"], "--size", 10, *lease)
+    wait_for(lambda: one.get("/streams/default").json["position"] >= 100, "it draws nothing")
+    one.kill()
+    sampler(*words, 2, listen=f"127.0.0.1:{one.port}")
+    pull.process.communicate(timeout=PATIENCE_S)
+    assert pull.process.returncode != 0
+    assert "its seed was 1 and is 2 now" in pull.stderr
+
+
 def test_what_is_no_sampler(stores):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
