@@ -211,7 +211,6 @@ struct fact_headers {
     size_t count;
     char texts[8][INTEGER_TEXT_BYTES];
     size_t text_count;
-    char order[ORDER_NAME_BYTES];
 };
 
 static void add_fact(struct fact_headers *facts, const char *name, const char *value)
@@ -230,9 +229,8 @@ static void list_facts(const struct request *request, struct fact_headers *facts
 {
     const struct stream_batch *drawn = &request->api->drawn;
     struct batch_response response = response_of(request, drawn, 0, drawn->span.units);
-    order_name(stream_plan(request->api->stream)->order, facts->order);
     add_fact(facts, "Tombola-Stream", response.stream);
-    add_fact(facts, "Tombola-Order", facts->order);
+    add_fact(facts, "Tombola-Order", order_name(stream_plan(request->api->stream)->order));
     add_number(facts, "Tombola-Epoch", response.epoch);
     add_number(facts, "Tombola-First", response.first);
     add_number(facts, "Tombola-Size", (int64_t)response.size);

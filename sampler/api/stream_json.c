@@ -50,9 +50,7 @@ static double round_bound(double error)
 /* The source of its units, and how closely labels keep to their shares. */
 static void add_order(struct buffer *buffer, const struct order *order)
 {
-    char name[ORDER_NAME_BYTES];
-    order_name(order, name);
-    buffer_print(buffer, ",\"order\":\"%s\"", name);
+    buffer_print(buffer, ",\"order\":\"%s\"", order_name(order));
     double error = order_balance_error(order);
     if (error >= 0)
         buffer_print(buffer, ",\"balance_error\":%.12g", round_bound(error));

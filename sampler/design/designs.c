@@ -36,6 +36,12 @@ const char *design_names(char ret_names[DESIGN_NAMES_BYTES], bool with_replaceme
     return ret_names;
 }
 
+static void name_order(struct order *order)
+{
+    struct random_key key = random_key_at(order->key, (uint64_t)order->epoch_positions);
+    snprintf(order->name, sizeof(order->name), "%016" PRIx64 "%016" PRIx64, key.first, key.second);
+}
+
 static enum error init(struct order *order, const struct design *design)
 {
     struct design_fields fields;
@@ -51,6 +57,7 @@ static enum error init(struct order *order, const struct design *design)
     design_fields_release(&fields);
     if (error)
         return error;
+    name_order(order);
     if (!order->skips_positions) {
         order->epoch_units = (double)order->epoch_positions;
         return OK;

@@ -73,6 +73,7 @@ struct order {
     int64_t batch_size;      /* the only one; 0: any */
     double epoch_units;      /* on average; M unless positions are skipped */
     struct random_key key;
+    char name[ORDER_NAME_BYTES]; /* order_name() */
     char *fields;                /* canonical text, owned */
     struct tree tree;            /* if the design deals to strata; order_free() releases it */
     void *own;                   /* the design's other state */

@@ -4,8 +4,6 @@
 #include "sampler/order/order.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "sampler/order/design.h"
@@ -73,10 +71,9 @@ double order_balance_error(const struct order *order)
     return order->ops->balance_error ? order->ops->balance_error(order) : -1;
 }
 
-void order_name(const struct order *order, char ret_name[ORDER_NAME_BYTES])
+const char *order_name(const struct order *order)
 {
-    struct random_key key = random_key_at(order->key, (uint64_t)order->epoch_positions);
-    snprintf(ret_name, ORDER_NAME_BYTES, "%016" PRIx64 "%016" PRIx64, key.first, key.second);
+    return order->name;
 }
 
 void order_probabilities(const struct order *order, const int64_t *rows, size_t count,

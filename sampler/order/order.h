@@ -54,8 +54,8 @@ double order_label_share(const struct order *order, uint32_t label);
  * are random. */
 double order_balance_error(const struct order *order);
 /* A name for everything that decides which unit comes where, including the frame and the version:
- * orders with equal names are equal. 32 hexadecimal digits. */
-void order_name(const struct order *order, char ret_name[ORDER_NAME_BYTES]);
+ * orders with equal names are equal. 32 hexadecimal digits; borrowed. */
+const char *order_name(const struct order *order);
 
 /* ---- positions to units ------------------------------------------------- */
 
