@@ -7,7 +7,6 @@
  * batches may be anywhere. One thread pushes at a time.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "common/clock.h"
 #include "common/stop.h"
@@ -212,12 +211,8 @@ static enum error check_order(struct pull_connection *connection)
                               !sampler_client_repeated(connection->client)))
         return OK;
     enum error error = sampler_client_describe(connection->client, &now);
-    if (!error) {
-        struct sampler_stream before = puller->stream;
-        before.epochs = SAMPLER_EPOCHS_ANY;
-        memcpy(before.tail, now.tail, sizeof(before.tail));
-        error = sampler_stream_compare(&before, &now);
-    }
+    if (!error)
+        error = sampler_stream_compare_orders(&puller->stream, &now);
     return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
 }
 

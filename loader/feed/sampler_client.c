@@ -339,8 +339,9 @@ static enum error differs_in_number(const char *what, int64_t before, int64_t no
     return differs(what, texts[0], texts[1]);
 }
 
-enum error sampler_stream_compare(const struct sampler_stream *before,
-                                  const struct sampler_stream *now)
+/* All but how the order is cut into batches. */
+static enum error compare_orders(const struct sampler_stream *before,
+                                 const struct sampler_stream *now)
 {
     if (strcmp(before->digest, now->digest) != 0)
         return differs("frame digest", before->digest, now->digest);
@@ -353,10 +354,35 @@ enum error sampler_stream_compare(const struct sampler_stream *before,
         return differs_in_number("seed", before->seed, now->seed);
     if (strcmp(before->order, now->order) != 0) /* by a design's own fields, or by the version */
         return differs("order", before->order, now->order);
+    return OK;
+}
+
+static enum error compare_draws(const struct sampler_stream *before,
+                                const struct sampler_stream *now)
+{
+    if (before->epoch_draws == now->epoch_draws)
+        return OK;
+    return differs_in_number("number of draws an epoch", before->epoch_draws, now->epoch_draws);
+}
+
+enum error sampler_stream_compare_orders(const struct sampler_stream *before,
+                                         const struct sampler_stream *now)
+{
+    enum error error = compare_orders(before, now);
+    return error ? error : compare_draws(before, now);
+}
+
+enum error sampler_stream_compare(const struct sampler_stream *before,
+                                  const struct sampler_stream *now)
+{
+    enum error error = compare_orders(before, now);
+    if (error)
+        return error;
     if (strcmp(before->tail, now->tail) != 0)
         return differs("tail", before->tail, now->tail);
-    if (before->epoch_draws != now->epoch_draws)
-        return differs_in_number("number of draws an epoch", before->epoch_draws, now->epoch_draws);
+    error = compare_draws(before, now);
+    if (error)
+        return error;
     if (before->epochs != SAMPLER_EPOCHS_ANY && before->epochs != now->epochs)
         return differs_in_number("number of epochs", before->epochs, now->epochs);
     return OK;

@@ -124,6 +124,9 @@ enum error sampler_client_check_order(const struct sampler_client *client,
  * tail, M, epochs), else ERROR_CONFLICT naming the first difference. */
 enum error sampler_stream_compare(const struct sampler_stream *before,
                                   const struct sampler_stream *now) MUST_CHECK;
+/* The same without tail and epochs, which may change while a stream is drawn from. */
+enum error sampler_stream_compare_orders(const struct sampler_stream *before,
+                                         const struct sampler_stream *now) MUST_CHECK;
 
 /* Parses a stream's description from a response's body (NUL-terminated); `what` names it in
  * messages. ERROR_INPUT names the member that is missing or invalid. */
