@@ -16,11 +16,10 @@ enum error coordinator_set_facts(struct coordinator *coordinator, struct checkpo
     facts.done = (struct index_set){.count = 0};
     if (!error)
         error = model_layout_init(&coordinator->layout, &facts.model.shape, &facts.model.optimizer);
-    bool ended = facts.position.ended;
-    facts.position.ended = false; /* is not of what is trained */
+    struct checkpoint_facts sent = facts;
+    sent.position.ended = false; /* workers compare these bytes: progress is no difference */
     if (!error)
-        error = checkpoint_print_facts(&facts, 0, &coordinator->bytes);
-    facts.position.ended = ended;
+        error = checkpoint_print_facts(&sent, 0, &coordinator->bytes);
     if (error) {
         checkpoint_close(checkpoint);
         return error;
