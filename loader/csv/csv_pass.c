@@ -169,7 +169,8 @@ static struct slot *find_ready(struct run *run, uint64_t number)
     return NULL;
 }
 
-/* Block `number` if it is there, else one to process; NULL: neither for now. */
+/* Block `number` if it is READY, else one that this thread has claimed to process; NULL: neither
+ * came within STOP_CHECK_MS, ask again. */
 static struct slot *await_either(struct run *run, uint64_t number)
 {
     struct slot *slot;
