@@ -12,8 +12,8 @@
 #include "common/text.h"
 #include "trainer/server/coordinator_private.h"
 
-#define CLAIM_MS 30000      /* a connection that was lost unnoticed is noticed before */
-#define CLAIM_AGAIN_MS 5000 /* who does not ask again within this has gone away */
+#define CLAIM_MS 30000      /* a dead connection is noticed within this time */
+#define CLAIM_AGAIN_MS 5000 /* a claim that is not repeated for this long has lapsed */
 
 /* ---- life cycle --------------------------------------------------------- */
 
@@ -106,7 +106,7 @@ static enum error init_from(struct coordinator *coordinator, float *state)
     return error;
 }
 
-/* The newest checkpoint's state, or the one that training begins with. */
+/* Loads the newest checkpoint's state or, without a checkpoint, the initial state. */
 static enum error load(struct coordinator *coordinator, float *state, int64_t *ret_step)
 {
     struct checkpoint *newest = NULL;
@@ -136,7 +136,7 @@ static enum error new_generation(uint64_t *ret_generation)
     return OK;
 }
 
-/* Facts, then the shard with which the generation begins. */
+/* Sends the facts, then the shard with which the generation begins. */
 static enum error restore(struct coordinator *coordinator, struct remote *remote,
                           const float *state, int64_t step)
 {
@@ -153,7 +153,7 @@ static enum error restore(struct coordinator *coordinator, struct remote *remote
     if (!error)
         error = peer_send_set(remote->peer, &header, &coordinator->facts.done, &rest);
     free(part);
-    return error == ERROR_MEMORY ? error : OK; /* a lost one comes again */
+    return error == ERROR_MEMORY ? error : OK; /* a lost server connects again */
 }
 
 static enum error begin_own(struct coordinator *coordinator, const float *state, int64_t step)
@@ -189,7 +189,7 @@ static void run(struct coordinator *coordinator)
              coordinator->options.servers, coordinator->options.servers == 1 ? "" : "s");
 }
 
-/* All shards and the ledger go back to the newest checkpoint. Holders were let go of before. */
+/* Resets all shards and the ledger to the newest checkpoint, after let_go() cleared all holders. */
 static enum error begin_generation(struct coordinator *coordinator)
 {
     int64_t step = 0;
@@ -221,7 +221,7 @@ static enum error begin_generation(struct coordinator *coordinator)
     return error;
 }
 
-/* A generation is over: nobody holds anything of it. */
+/* Ends a generation: no worker holds its batches any more, and no server has begun the next one. */
 static void let_go(struct coordinator *coordinator, struct peer *const peers[], size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -234,7 +234,7 @@ enum error coordinator_lost(struct coordinator *coordinator, struct peer *peer)
 {
     if (coordinator->proposer == peer) {
         coordinator->proposer = NULL;
-        coordinator->changed = true; /* another one is asked */
+        coordinator->changed = true; /* so that another worker is asked */
     }
     group_lose(coordinator, peer);
     for (size_t i = 1; i < coordinator->options.servers; i++) {
@@ -246,7 +246,7 @@ enum error coordinator_lost(struct coordinator *coordinator, struct peer *peer)
         remote->peer = NULL;
         cut_lose_server(coordinator);
         if (!remote->begun)
-            coordinator->anew = true; /* what it was sent may not have arrived */
+            coordinator->anew = true; /* its RESTORE may not have arrived */
     }
     if (peer->holder.held.count == 0)
         return OK;
@@ -256,9 +256,10 @@ enum error coordinator_lost(struct coordinator *coordinator, struct peer *peer)
 
 /* ---- servers ------------------------------------------------------------ */
 
-/* Two are parameter server `index`, both connected. Who has the shard of now is that server itself,
- * whose connection was lost unnoticed here. Any other may be, too, started again after its machine
- * had died: if so, the old connection is found lost within CLAIM_MS. ERROR_TIMEOUT: ask again. */
+/* A second connection claims to be parameter server `index`. If it has the current generation's
+ * shard, it is the same server, whose first connection died without notice here. Otherwise it may
+ * be the server restarted after its machine died; then the first connection is found dead within
+ * CLAIM_MS. ERROR_TIMEOUT: ask again. */
 static enum error settle_claim(struct coordinator *coordinator, struct remote *remote,
                                const struct peer *server, uint64_t generation)
 {
@@ -275,7 +276,7 @@ static enum error settle_claim(struct coordinator *coordinator, struct remote *r
                     server->name, server->index, remote->peer->name);
     }
     remote->claimed_ns = now_ns;
-    bool is_lost = now_ns - remote->claim_ns < CLAIM_MS * INT64_C(1000000); /* perhaps */
+    bool is_lost = now_ns - remote->claim_ns < CLAIM_MS * INT64_C(1000000); /* or may be, so far */
     return error_set(is_lost ? ERROR_TIMEOUT : ERROR_CONFLICT,
                      "parameter server %" PRId64 " is there already (%s)", server->index,
                      remote->peer->name);
@@ -335,8 +336,7 @@ enum error coordinator_answer(struct coordinator *coordinator, struct peer *serv
     const struct wire_header *header = &server->header;
     struct cut *cut = &coordinator->cut;
     bool of_cut = header->batch == cut->number && header->generation == coordinator->generation;
-    if (coordinator->remotes[server->index].peer !=
-        server) /* it came again by another connection */
+    if (coordinator->remotes[server->index].peer != server) /* it has reconnected since */
         return OK;
     switch ((enum wire_type)header->type) {
     case WIRE_RESTORED:

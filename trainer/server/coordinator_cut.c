@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cuts: all shards as they are after the same batches, without a stop of the training.
+ * Cuts: copies of all shards after the same set of batches, taken while the training goes on.
  *
- *   FREEZE   no shard applies anything; each says what it has applied (FROZEN)
- *   UNION    each applies what any of them has, as its push arrives; then it copies its state and
- *            goes on (COPIED)
+ *   FREEZE   shards stop applying gradients; each reports what it has applied (FROZEN)
+ *   UNION    each applies what any other one has, as the pushes arrive; then it copies its state
+ *            and goes on (COPIED)
  *   COPY     the states arrive and become a checkpoint, written on the saver's thread
  *
- * What a worker that died had pushed to some servers only never arrives at the others: the cut is
- * off after CUT_MS, and tried again once the batch has been granted again.
+ * A worker that dies may have pushed a batch to some servers only; others never receive it,
+ * and the cut is abandoned after CUT_MS. A later one succeeds once the batch is granted again.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@
 #include "trainer/server/coordinator_private.h"
 
 #define UNTOUCHED 0xa5
-#define CUT_MS 1000       /* a cut that takes longer is off */
-#define CUT_AGAIN_MS 2000 /* and tried again */
+#define CUT_MS 1000       /* a cut that takes longer is abandoned */
+#define CUT_AGAIN_MS 2000 /* and retried after this time */
 
 /* ---- cuts --------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ void cut_drop_room(struct cut *cut)
     cut->room = NULL;
 }
 
-/* Who has said nothing since the cut began: it is stopped, or its machine is away. */
+/* Logs servers that have sent nothing since the cut began: they are stopped or unreachable. */
 static void say_silent(struct coordinator *coordinator)
 {
     for (size_t i = 1; i < coordinator->options.servers; i++) {
@@ -83,8 +83,8 @@ static enum error unite(struct coordinator *coordinator)
     return held_shard_unite(coordinator->held, &cut->batches);
 }
 
-/* Memory for a state. The system makes its pages when they are first written, which takes longer
- * than a copy: a thread does it before the cut begins. */
+/* Memory for a state. The kernel allocates its pages when they are first written, which takes
+ * longer than a copy; therefore a thread writes them before the cut begins. */
 struct room {
     size_t count;
     float *state;
@@ -118,7 +118,7 @@ static enum error order_room(struct coordinator *coordinator)
     return error ? error : errand_start(cut->maker, "cut");
 }
 
-/* *ret_there: cut->state is; else it is being made. */
+/* *ret_there: cut->state is allocated; false: it is being allocated. */
 static enum error take_room(struct coordinator *coordinator, bool *ret_there)
 {
     struct cut *cut = &coordinator->cut;
@@ -160,8 +160,8 @@ static void let_leave(const struct coordinator *coordinator, struct remote *remo
         log_debug("%s", error_message());
 }
 
-/* A server that is to end waits for a cut that began behind its wish, and is had: after one that is
- * off its shard would be missing. */
+/* A server that must stop waits for a complete cut that began after its request: if it left after
+ * an abandoned one, its shard would be missing. */
 static void let_leave_with_cut(struct coordinator *coordinator)
 {
     coordinator->cut_wanted = false;
@@ -176,7 +176,8 @@ static void let_leave_with_cut(struct coordinator *coordinator)
     }
 }
 
-/* What is saved is all that there is, on a shard that is to end as well: no cut will be due. */
+/* Lets servers leave without another cut, if their shards are at the saved step: none will be
+ * due. */
 static void let_leave_without(struct coordinator *coordinator)
 {
     for (size_t i = 1; i < coordinator->options.servers; i++) {
@@ -187,7 +188,7 @@ static void let_leave_without(struct coordinator *coordinator)
     }
 }
 
-/* Every state is here. */
+/* All states have arrived: saves them. */
 static enum error save_cut(struct coordinator *coordinator)
 {
     struct cut *cut = &coordinator->cut;
@@ -209,7 +210,8 @@ static enum error save_cut(struct coordinator *coordinator)
     return error ? error : saver_start(coordinator->saver, snapshot);
 }
 
-/* One more server has copied its state: when all have, training goes on. */
+/* One more server has copied its state and goes on. Once all have, only copies in transit are
+ * missing. */
 enum error cut_take_copied(struct coordinator *coordinator)
 {
     struct cut *cut = &coordinator->cut;
@@ -219,7 +221,7 @@ enum error cut_take_copied(struct coordinator *coordinator)
     return cut->copies == 0 ? save_cut(coordinator) : OK;
 }
 
-/* What this server holds, which is all that there is. */
+/* Saves what this server holds, which is the whole model. */
 static enum error save_held(struct coordinator *coordinator)
 {
     const struct held_shard *held = coordinator->held;
@@ -251,14 +253,14 @@ enum error cut_take_state(struct coordinator *coordinator, const float *state, i
     return error || coordinator->group.is_unsaved ? error : save_held(coordinator);
 }
 
-/* This server's own part, as soon as it has applied what others have. */
+/* Copies this server's own shard, once it has applied what the others have. */
 static enum error copy_own(struct coordinator *coordinator)
 {
     struct held_shard *held = coordinator->held;
     struct cut *cut = &coordinator->cut;
     shard_scatter(&held->shard, &coordinator->layout, held_shard_state(held), cut->state);
     cut->step = coordinator_step(coordinator);
-    if (!coordinator->leaving) /* what came after this cut would be lost */
+    if (!coordinator->leaving) /* later updates would be lost */
         held_shard_thaw(held);
     coordinator->pause_ns = clock_now_ns() - cut->begin_ns;
     coordinator->changed = true;
@@ -267,8 +269,8 @@ static enum error copy_own(struct coordinator *coordinator)
 
 /* ---- saves -------------------------------------------------------------- */
 
-/* As for one process: a save that failed is tried again; a state that is not finite will not be
- * better, a logdir that another trainer took over stays its own, and the last one decides. */
+/* As in a single process, a failed save is retried, except if the state is not finite (it will not
+ * become finite), if another trainer has taken over the logdir, or if it was the last one. */
 static enum error finish_save(struct coordinator *coordinator)
 {
     int64_t step;
@@ -284,8 +286,6 @@ static enum error finish_save(struct coordinator *coordinator)
     return OK;
 }
 
-/* The state that training began with, once a batch has come: a start that fails before leaves
- * nothing behind that another one would have to agree with. */
 enum error cut_save_initial(struct coordinator *coordinator)
 {
     struct checkpoint_snapshot *snapshot = NULL;
@@ -303,13 +303,13 @@ int64_t coordinator_pause_ns(const struct coordinator *coordinator)
 
 int64_t coordinator_saved_step(struct coordinator *coordinator)
 {
-    if (!saver_is_busy(coordinator->saver)) /* the logdir is the saver's until then */
+    if (!saver_is_busy(coordinator->saver)) /* during a save the logdir belongs to the saver */
         coordinator->saved_step = logdir_newest_step(coordinator->logdir);
     return coordinator->saved_step;
 }
 
-/* A cut that was saved before anybody knew that the stream ends there does not say so, which others
- * wait for. */
+/* A cut that was saved before the end of the stream was known does not record that end, which other
+ * processes wait for. */
 bool cut_is_saved(const struct coordinator *coordinator)
 {
     bool is_told =
@@ -317,14 +317,14 @@ bool cut_is_saved(const struct coordinator *coordinator)
     return is_told && logdir_newest_step(coordinator->logdir) == coordinator_step(coordinator);
 }
 
-/* GPUs that train together have made steps since this server had their state: it is on its way. */
+/* A group's GPUs have made steps that this server's state lacks: a newer state is on its way. */
 static bool awaits_state(const struct coordinator *coordinator)
 {
     return coordinator->group.phase == GROUP_TRAINS && coordinator->cut_wanted &&
            coordinator->group.made > coordinator_step(coordinator);
 }
 
-/* What is saved is all that this server has. */
+/* Is everything that this server has saved? */
 static bool has_nothing_new(const struct coordinator *coordinator)
 {
     return !saver_is_busy(coordinator->saver) && coordinator->cut.phase == CUT_NONE &&

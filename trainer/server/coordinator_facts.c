@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the coordinator's other files stand on: what is trained, and words to other servers. */
+/* Shared by the coordinator's other files: the training's facts, and messages to other servers. */
 #include "common/log.h"
 #include "trainer/server/coordinator_private.h"
 
@@ -17,7 +17,7 @@ enum error coordinator_set_facts(struct coordinator *coordinator, struct checkpo
     if (!error)
         error = model_layout_init(&coordinator->layout, &facts.model.shape, &facts.model.optimizer);
     struct checkpoint_facts sent = facts;
-    sent.position.ended = false; /* workers compare these bytes: progress is no difference */
+    sent.position.ended = false; /* workers compare these bytes: progress must not change them */
     if (!error)
         error = checkpoint_print_facts(&sent, 0, &coordinator->bytes);
     if (error) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Groups: workers that each have all parameters on a GPU of their own and make every step together
- * (--exchange nccl). Gradients go from GPU to GPU; server 0 says who belongs to a group and where
- * it begins, and keeps what was saved last.
+ * Groups: workers that each hold all parameters on their own GPU and make every step together
+ * (--exchange nccl). Gradients travel from GPU to GPU; server 0 decides which workers form a group
+ * and from which step, and keeps the last saved state.
  *
- *   GROUP_NONE    workers come (JOIN); those of a group that is over come again
- *   GROUP_NAMING  its rank 0 makes the id by which they find each other (ID)
- *   GROUP_TRAINS  all have their place (GROUP), and say how far they are (BEAT)
+ *   GROUP_NONE    workers join (JOIN), those of an ended group again
+ *   GROUP_NAMING  rank 0 makes the id by which the members find each other (ID)
+ *   GROUP_TRAINS  members receive their places (GROUP) and report their progress (BEAT)
  *
- * A group is over when one of it is lost or silent, or joins again, when another worker comes
- * and there is a place for it, or when nobody gets on. The next one begins with the step that the
- * foremost of its members has made. What was learnt from after that step follows from the step's
- * number, whoever of them made it, so that a batch counts once.
+ * A group ends when a member is lost, silent or joins again, when another worker joins and there
+ * is a place for it, when no member makes progress, or when an evaluator ends the training. The
+ * next group starts from the latest step that any of its members has made. The step's number alone
+ * determines which batches are applied, whichever members made it, so that each counts once.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,11 +24,11 @@
 #include "trainer/server/coordinator_private.h"
 #include "trainer/wire/group.h"
 
-#define GATHER_MS 5000 /* from the first JOIN on, for the others to come */
-#define SILENT_MS 5000 /* a member that says nothing for so long is left out */
-#define ADMIT_MS 2000  /* between a group's begin and its end for the sake of a worker that came */
-#define STALL_MS 60000 /* all wait for each other: the network between them may be cut */
-#define STALLS_MOST 6  /* after which that time is doubled no more: a step may take so long */
+#define GATHER_MS 5000 /* after the first JOIN, for other workers to join */
+#define SILENT_MS 5000 /* a member that is silent for this long is left out */
+#define ADMIT_MS 2000  /* a group is not ended earlier than this to admit another worker */
+#define STALL_MS 60000 /* without progress while all wait: the network between them may be cut */
+#define STALLS_MOST 6  /* STALL_MS doubles at most this often: a step may take that long */
 
 _Static_assert(GROUP_ID_BYTES == sizeof(((struct group *)0)->id), "NCCL's id");
 
@@ -49,7 +49,7 @@ static bool is_silent(const struct peer *peer)
     return clock_now_ns() - peer->asked_ns > SILENT_MS * INT64_C(1000000);
 }
 
-/* The step whose values a worker that joins has; -1: none of this generation. */
+/* The step whose values a joining worker has; -1: it has none of this generation. */
 static int64_t step_of(const struct coordinator *coordinator, const struct peer *peer)
 {
     return peer->header.generation == coordinator->generation ? peer->header.step : -1;
@@ -61,7 +61,7 @@ int64_t coordinator_made_step(const struct coordinator *coordinator)
     return made > held ? made : held;
 }
 
-/* What has been learnt from after `step`, in this generation. */
+/* The batches that are applied after `step` of this generation. */
 static enum error applied_after(const struct coordinator *coordinator, int64_t step,
                                 struct index_set *ret_applied)
 {
@@ -83,7 +83,8 @@ static int compare_members(const void *a, const void *b)
     return first->member_order < second->member_order ? -1 : 1;
 }
 
-/* Who has the values of later steps comes first, then who came first. */
+/* Moves the `wanted` members to the front, those with the values of later steps first, and sorts
+ * them by index: their order is their rank. */
 static void choose_members(const struct coordinator *coordinator, struct peer **joined,
                            size_t count, size_t wanted)
 {
@@ -100,7 +101,8 @@ static void choose_members(const struct coordinator *coordinator, struct peer **
     qsort(joined, wanted, sizeof(struct peer *), compare_members);
 }
 
-/* Where it begins, and who has the values of that step; this server's own go to rank 0. */
+/* Chooses the step to start from and the member that has its values; if only this server has them,
+ * it sends them to rank 0. */
 static void choose_source(struct coordinator *coordinator, struct peer *const members[],
                           size_t count)
 {
@@ -147,7 +149,7 @@ static void begin_group(struct coordinator *coordinator, struct peer **joined, s
              joined[0]->name, joined[wanted - 1]->name);
 }
 
-/* May a group begin with those who have come? */
+/* May a group start with the workers that have joined so far? */
 static bool is_complete(const struct coordinator *coordinator, struct peer *const peers[],
                         size_t count, size_t joined)
 {
@@ -214,7 +216,7 @@ void group_lose(struct coordinator *coordinator, const struct peer *peer)
 
 /* ---- frames -------------------------------------------------------------- */
 
-/* A state newer than this server's is wanted: by time, at the end, or as the program ends. */
+/* Is a state newer than this server's needed? By time, at the end, or when the program stops. */
 static bool wants_state(const struct coordinator *coordinator)
 {
     const struct group *group = &coordinator->group;
@@ -271,7 +273,7 @@ static enum error send_place(const struct coordinator *coordinator, struct peer 
     return error;
 }
 
-/* The stream has no batch `end`. */
+/* The stream ends before batch `end`; < 0: its end is not known. */
 static enum error take_end(struct coordinator *coordinator, int64_t end)
 {
     if (end < 0 || end >= coordinator->held->end)
@@ -280,7 +282,7 @@ static enum error take_end(struct coordinator *coordinator, int64_t end)
     return batch_ledger_end(&coordinator->ledger, end);
 }
 
-/* Also once more, when something has changed. */
+/* Called again for a waiting worker when something has changed. */
 static enum error take_join(struct coordinator *coordinator, struct peer *worker)
 {
     struct group *group = &coordinator->group;
@@ -350,7 +352,7 @@ static enum error take_beat(struct coordinator *coordinator, struct peer *worker
     return error ? error : send_news(coordinator, worker);
 }
 
-/* Rank 0's: a checkpoint, and what a group begins with whose members have less. */
+/* Rank 0's state becomes a checkpoint, and the start of a group whose members have older ones. */
 static enum error take_state(struct coordinator *coordinator, struct peer *worker)
 {
     const struct wire_header *header = &worker->header;
@@ -400,7 +402,7 @@ enum error coordinator_group(struct coordinator *coordinator, struct peer *worke
 
 /* ---- time --------------------------------------------------------------- */
 
-/* Nobody gets on, and all have given their part. */
+/* Does no member make progress although all have contributed to the step? */
 static bool is_stalled(const struct coordinator *coordinator, struct peer *const peers[],
                        size_t count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whom a training waits for that stands still. A server that is away for a moment is no news. */
+/* Finds and logs what a stalled training waits for. A short absence of a server is not logged. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static bool has_worker(struct peer *const peers[], size_t count)
     return false;
 }
 
-/* "": nobody. */
+/* Writes what is missing to `out`; "": nothing is. */
 static void find_missing(const struct coordinator *coordinator, struct peer *const peers[],
                          size_t count, char *out, size_t bytes)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What the coordinator does for workers: what is trained, and which batches are whose. */
+/* What the coordinator does for workers: agrees with them on what is trained, and grants
+ * batches. */
 #include <inttypes.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "trainer/server/coordinator_private.h"
 
-#define GRANT_MOST 64  /* batches that a worker holds at most: what its feed fetches ahead */
-#define AGAIN_MS 100   /* synchronous: who waited so long computes what another is slow with */
-#define SILENT_MS 5000 /* a worker that said nothing for so long may lose what others need */
+#define GRANT_MOST 64  /* the most batches that a worker holds: as many as its feed fetches ahead */
+#define AGAIN_MS 100   /* synchronous: after this wait a worker recomputes a slow worker's batch */
+#define SILENT_MS 5000 /* a worker silent for this long may lose batches that others need */
 
 enum error coordinator_hello(struct coordinator *coordinator, struct peer *worker)
 {
@@ -24,7 +25,7 @@ enum error coordinator_hello(struct coordinator *coordinator, struct peer *worke
     return peer_send(worker, &header, NULL, 0);
 }
 
-/* Is it of the training that this server's options describe? */
+/* Does the proposal agree with this server's options? */
 static enum error check_proposal(const struct coordinator *coordinator,
                                  const struct checkpoint *proposal)
 {
@@ -65,7 +66,7 @@ static int64_t count_open(const struct coordinator *coordinator, struct index_ra
     return open;
 }
 
-/* Batches that somebody holds and that would still be a step. */
+/* Batches that workers hold and that are not applied yet: each will be a step. */
 static int64_t count_granted(struct peer *const peers[], size_t count,
                              const struct coordinator *coordinator)
 {
@@ -78,7 +79,7 @@ static int64_t count_granted(struct peer *const peers[], size_t count,
     return open;
 }
 
-/* Applied, or stored for a step whose other gradients are still to come. */
+/* Is it applied, or stored for a step that lacks other gradients? */
 static bool was_pushed(const struct held_shard *held, int64_t batch)
 {
     return index_set_has(&held->applied, batch) || held_shard_has(held, batch);
@@ -108,8 +109,8 @@ enum error coordinator_heed(struct coordinator *coordinator, struct peer *worker
     return error;
 }
 
-/* No batch more is needed, but one that was given back may have been applied here and not by every
- * other server. */
+/* No more batches are needed, but a returned one may have been applied here and not by every other
+ * server: grants that one again. */
 static enum error grant_unfinished(struct coordinator *coordinator, struct peer *worker,
                                    struct index_range *ret_range)
 {
@@ -138,8 +139,8 @@ static bool is_held(int64_t batch, struct peer *const peers[], size_t count)
     return false;
 }
 
-/* A batch of the next step that is `rank`th in it and that nobody has; or, `again`, one that
- * somebody else has and is slow with. -1: it is none. */
+/* The `rank`th batch of the next step, if nobody holds it; with `again`, if this worker does not:
+ * another one is slow with it. -1: neither. */
 static int64_t candidate(const struct coordinator *coordinator, const struct peer *worker,
                          size_t rank, bool again, struct peer *const peers[], size_t count)
 {
@@ -151,7 +152,8 @@ static int64_t candidate(const struct coordinator *coordinator, const struct pee
     return is_held(batch, peers, count) ? -1 : batch;
 }
 
-/* The rank that the worker had in the last step, so that it can fetch ahead; else the first. */
+/* Prefers the worker's rank in the last step, so that it can fetch ahead; else the next free
+ * one. */
 static int64_t choose_batch(const struct coordinator *coordinator, struct peer *worker, bool again,
                             struct peer *const peers[], size_t count)
 {
@@ -167,8 +169,8 @@ static int64_t choose_batch(const struct coordinator *coordinator, struct peer *
     return -1;
 }
 
-/* One batch of the next step. Who has waited long gets one that is another's: the first to push it
- * counts. */
+/* Grants one batch of the next step. A worker that has waited for long gets one that another worker
+ * holds: the first push counts. */
 static enum error grant_of_step(struct coordinator *coordinator, struct peer *worker,
                                 struct peer *const peers[], size_t count,
                                 struct index_range *ret_range)
@@ -216,7 +218,7 @@ enum error coordinator_stop(struct coordinator *coordinator, const struct peer *
     if (coordinator->phase != COORDINATOR_RUNNING ||
         (coordinator->options.is_grouped && coordinator_made_step(coordinator) == 0))
         return error_set(ERROR_NETWORK, "there is nothing to stop yet");
-    if (coordinator->options.is_grouped) { /* with the step at which they hear of it */
+    if (coordinator->options.is_grouped) { /* ends where the next group starts */
         coordinator->stopped = true;
         return OK;
     }

@@ -14,7 +14,7 @@ enum error held_shard_open(struct held_shard *held, const struct engine_options 
 {
     struct engine_options options = *engine;
     options.device = "cpu";
-    options.precision = NULL; /* no products here */
+    options.precision = NULL; /* no matrix products here */
     *held = (struct held_shard){.aggregate = aggregate, .end = INT64_MAX};
     held->stored = array_new(aggregate, sizeof(*held->stored), "gradients of a step");
     return held->stored ? engine_open(&options, &held->engine) : ERROR_MEMORY;
@@ -182,7 +182,7 @@ enum error held_shard_store(struct held_shard *held, int64_t batch, const float 
     return OK;
 }
 
-/* The mean of those that have rows, into the first; how many. */
+/* Averages the gradients that have rows, into the first of them. Returns how many have rows. */
 static size_t average(struct held_shard *held, float **ret_mean)
 {
     const struct cpu_loops *loops = cpu_loops_best();

@@ -47,7 +47,7 @@ static enum error gone(const struct peer *peer, int number)
     return error_set_errno(ERROR_NETWORK, number, "%s", peer->name);
 }
 
-/* Up to `bytes` into `to`; *ret_got 0: nothing is there now. */
+/* Reads up to `bytes` into `to`; *ret_got 0: nothing is available now. */
 static enum error take(const struct peer *peer, void *to, size_t bytes, size_t *ret_got)
 {
     ssize_t got;
@@ -62,7 +62,7 @@ static enum error take(const struct peer *peer, void *to, size_t bytes, size_t *
     return OK;
 }
 
-/* Room for the payload that the header announces. */
+/* Makes room for the payload that the header announces. */
 static enum error make_room(struct peer *peer)
 {
     void *payload = peer->payload;
@@ -167,7 +167,7 @@ enum error peer_flush(struct peer *peer)
     return OK;
 }
 
-/* Keeps what of the parts lies behind their first `sent` bytes. */
+/* Keeps all but the first `sent` bytes of the parts. */
 static enum error keep_rest(struct peer *peer, const struct iovec *parts, size_t count, size_t sent)
 {
     enum error error = OK;

@@ -22,18 +22,17 @@
 
 #define EVENTS 64
 #define TICK_MS 20
-#define HELLO_MS 5000   /* for a connection to say who it is */
+#define HELLO_MS 5000   /* for a new connection to send HELLO */
 #define LEAVE_MS 10000  /* at the end, for workers to fetch the last values */
-#define SAVE_MS 8000    /* after SIGTERM for a last cut, once no earlier one is being saved */
-#define OTHERS_MS 20000 /* the same for servers whose cut server 0 takes, which may be saving */
+#define SAVE_MS 8000    /* after SIGTERM, for a last cut once an earlier save has finished */
+#define OTHERS_MS 20000 /* the same for other servers, because server 0 may be saving */
 #define PEERS_LIMIT 65536
 #define ACCEPT_AGAIN_MS 100
-#define FILES_RESERVED 128 /* of those that may be open: for checkpoints, and a chief's own work */
+#define FILES_RESERVED 128 /* open files kept free for checkpoints and for a chief's own work */
 
 /* ---- connections --------------------------------------------------------- */
 
-/* -1: there is none, or no room for it. Then the socket stays readable, and is tried again after a
- * while. */
+/* -1: none is pending, or there is no room; then tick() tries again after ACCEPT_AGAIN_MS. */
 static int accept_one(struct server *server, struct sockaddr_storage *address, socklen_t *length)
 {
     int descriptor = -1;
@@ -72,7 +71,7 @@ static void accept_peers(struct server *server)
 
 /* ---- frames -------------------------------------------------------------- */
 
-/* How large a payload may be, by who sends it. */
+/* The largest payload that this peer may send. */
 static uint64_t limit(void *context, const struct peer *peer, enum wire_type type)
 {
     const struct server *server = context;
@@ -97,14 +96,14 @@ static uint64_t limit(void *context, const struct peer *peer, enum wire_type typ
     return type == WIRE_PROPOSAL && server->coordinator ? WIRE_FACTS_LIMIT : 0;
 }
 
-/* Of a worker whose GPU exchanges gradients with those of others. */
+/* Is it a request of a worker whose GPU exchanges gradients with others? */
 static bool is_of_group(const struct server *server, enum wire_type type)
 {
     return server->options->coordinator.is_grouped && server->coordinator &&
            (type == WIRE_JOIN || type == WIRE_ID || type == WIRE_BEAT || type == WIRE_STATE);
 }
 
-/* Answers a whole frame, or has it wait. An error is the peer's: it is refused. */
+/* Answers a complete frame, or lets it wait. After an error the peer is refused. */
 static enum error handle(struct server *server, struct peer *peer)
 {
     enum wire_type type = peer->header.type;
@@ -128,7 +127,9 @@ static enum error handle(struct server *server, struct peer *peer)
     return error_set(ERROR_INPUT, "%s is nothing to say here", wire_type_name(type));
 }
 
-/* Handles a peer's whole frame. Errors that are the server's own end it; REFUSED by server 0 is. */
+/* Handles a peer's complete frame. ERROR_MEMORY ends this server, and so does any error but
+ * ERROR_NETWORK with a frame from server 0, REFUSED among them; other errors concern the peer
+ * alone. */
 static enum error handle_whole(struct server *server, struct peer *peer)
 {
     peer->waits = false;
@@ -139,7 +140,7 @@ static enum error handle_whole(struct server *server, struct peer *peer)
         log_debug("%s", error_message());
         return server_drop_peer(server, peer);
     }
-    if (error && error != ERROR_END && error != ERROR_TIMEOUT) /* the latter comes again */
+    if (error && error != ERROR_END && error != ERROR_TIMEOUT) /* the latter is retried */
         log_warning("%s: %s", peer->name, error_message());
     if (error)
         peer_refuse(peer, error);
@@ -173,7 +174,7 @@ static enum error serve(struct server *server, struct peer *peer, uint32_t event
     return peer->whole && !peer->waits ? handle_whole(server, peer) : OK;
 }
 
-/* Requests that waited are looked at again. */
+/* Handles waiting requests again if something has changed. */
 static enum error serve_waiting(struct server *server)
 {
     enum error error = OK;
@@ -208,7 +209,8 @@ static bool has_unsent(const struct server *server)
     return false;
 }
 
-/* The training is over once every worker has fetched the last values, or had time to. */
+/* After the end of the training the server leaves once every worker has fetched the last values, or
+ * has had LEAVE_MS to do so. */
 static bool may_leave(struct server *server)
 {
     if (!server_is_over(server))
@@ -218,7 +220,7 @@ static bool may_leave(struct server *server)
     return (!has_workers(server) && !has_unsent(server)) || clock_now_ns() > server->leave_ns;
 }
 
-/* After a signal: server 0 takes a cut, the others ask it for one. */
+/* After a signal server 0 takes a cut; the others ask it for one. */
 static void begin_stop(struct server *server, bool is_saving)
 {
     server->leave_ns = clock_deadline_ns(server->coordinator ? SAVE_MS : OTHERS_MS);
@@ -229,7 +231,7 @@ static void begin_stop(struct server *server, bool is_saving)
         server_ask_for_cut(server);
 }
 
-/* A disk that does not answer ends the process (trainer/checkpoint/logdir.c). */
+/* A disk that does not respond ends the process (trainer/checkpoint/logdir.c). */
 static void say_saving(struct server *server)
 {
     if (!server->waits_for_save)
@@ -237,8 +239,8 @@ static void say_saving(struct server *server)
     server->waits_for_save = true;
 }
 
-/* The last cut has its time however long the save took that the signal met: what was learnt
- * meanwhile would be lost. */
+/* The last cut gets its full time, however long the save in progress at the signal took: otherwise
+ * the steps made during that save would be lost. */
 static bool may_stop(struct server *server)
 {
     bool is_saving = server->coordinator && coordinator_is_saving(server->coordinator);
@@ -259,7 +261,7 @@ static bool may_stop(struct server *server)
     return !is_saving;
 }
 
-/* Who connects and does not say HELLO. */
+/* Drops connections that have not sent HELLO in time. */
 static enum error drop_mute(struct server *server)
 {
     int64_t before_ns = clock_now_ns() - HELLO_MS * INT64_C(1000000);
@@ -272,8 +274,8 @@ static enum error drop_mute(struct server *server)
     return error;
 }
 
-/* What was said to a peer that had asked nothing, a shard or its copy, may not have fit into its
- * socket: the rest goes when there is room. */
+/* A message that answers no request (a shard or its copy) may not have fit into the peer's socket:
+ * the rest is sent when there is room. */
 static enum error watch_unsent(const struct server *server)
 {
     enum error error = OK;
@@ -296,7 +298,7 @@ static enum error tick(struct server *server)
     if (!error)
         error = server_tick_cut(server);
     server_publish(server);
-    if (error == ERROR_NETWORK) /* server 0 is lost; it is noticed where it is read */
+    if (error == ERROR_NETWORK) /* server 0 is lost, which reading from it will notice */
         error = OK;
     if (!error)
         error = serve_waiting(server);

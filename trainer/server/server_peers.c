@@ -71,7 +71,7 @@ enum error server_drop_peer(struct server *server, struct peer *peer)
     }
     if (server->zero == peer) {
         server->zero = NULL;
-        held_shard_thaw(&server->held); /* its cut goes on without this shard, or is off */
+        held_shard_thaw(&server->held); /* its cut is abandoned, or no longer needs this shard */
         server->changed = true;
     }
     if (server->coordinator)

@@ -9,7 +9,7 @@
 
 #define PUBLISH_MS 200
 
-/* TOMBOLA1 begins a frame; no request line and no TLS handshake begins with its first letter. */
+/* Frames begin with TOMBOLA1; no TLS handshake and no request that is served here begins with T. */
 enum error server_pass_on(struct server *server, struct peer *peer, bool *ret_gone)
 {
     char first = WIRE_MAGIC[0];

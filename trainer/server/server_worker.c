@@ -56,7 +56,7 @@ static enum error send_values(const struct server *server, struct peer *worker,
 
 /* ---- workers ------------------------------------------------------------ */
 
-/* The gradient that a request brings. */
+/* The gradient in a request. */
 struct pushed {
     const float *whole; /* NULL: there are parts, or the batch has no rows */
     struct gradient_part parts[RUNS_LIMIT];
@@ -120,7 +120,7 @@ static void count_push(struct server *server, struct peer *worker)
     worker->pushes += !again;
 }
 
-/* The part of a request that changes the shard. */
+/* Applies the request's gradient to the shard. */
 static enum error apply(struct server *server, struct peer *worker)
 {
     struct held_shard *held = &server->held;
@@ -136,7 +136,7 @@ static enum error apply(struct server *server, struct peer *worker)
                             : held_shard_apply(held, batch, pushed.whole);
 }
 
-/* Server 0 answers with work, and lets who has none wait for it. */
+/* Server 0's answer includes new batches; a worker without any waits for some. */
 static enum error answer_as_coordinator(struct server *server, struct peer *worker)
 {
     const struct wire_header *header = &worker->header;
@@ -156,7 +156,7 @@ static enum error answer_as_coordinator(struct server *server, struct peer *work
 
 /* ---- synchronous -------------------------------------------------------- */
 
-/* Steps that server 0 has made, for which every server has all gradients. */
+/* Makes the steps that server 0 has made: every server has all of their gradients. */
 static enum error catch_up(struct server *server, const struct wire_header *header)
 {
     struct held_shard *held = &server->held;
@@ -185,7 +185,7 @@ static enum error store(struct server *server, struct peer *worker)
     return held_shard_store(held, worker->header.batch, pushed.whole);
 }
 
-/* Server 0 has every gradient last, and with the last of a step it makes it. */
+/* Server 0 receives each gradient last, and makes a step when its last gradient arrives. */
 static enum error step_as_coordinator(struct server *server, struct peer *worker)
 {
     enum error error = worker->header.type == WIRE_PULL ? OK : store(server, worker);
@@ -196,8 +196,8 @@ static enum error step_as_coordinator(struct server *server, struct peer *worker
     return error ? error : answer_as_coordinator(server, worker);
 }
 
-/* The others make a step when server 0 has: until then who has to compute a batch of it again finds
- * the values that it was computed with. */
+/* The other servers make a step after server 0 has: until then they keep the values from which a
+ * lost worker's batch would be computed again. */
 static enum error step_as_follower(struct server *server, struct peer *worker)
 {
     const struct wire_header *header = &worker->header;
@@ -216,7 +216,7 @@ static enum error step_as_follower(struct server *server, struct peer *worker)
     return worker->waits ? OK : send_values(server, worker, (struct index_range){0, 0});
 }
 
-/* --staleness: its worker computes the batch again. */
+/* Is the gradient older than --staleness allows? Then the worker computes the batch again. */
 static bool is_late(const struct server *server, const struct peer *worker)
 {
     const struct wire_header *header = &worker->header;
@@ -283,7 +283,7 @@ enum error server_take_offer(const struct server *server, struct peer *worker)
     return peer_send(worker, &header, NULL, 0);
 }
 
-/* ---- the first words ---------------------------------------------------- */
+/* ---- HELLO ---------------------------------------------------------------- */
 
 static const char *exchange_name(bool is_grouped)
 {
@@ -295,7 +295,8 @@ static const char *strategy_name(bool round_robin)
     return round_robin ? "round_robin" : "bytes";
 }
 
-/* What decides what happens to a gradient, and until when; how a model learns is part of FACTS. */
+/* Compares the options that decide how gradients are applied, and until when; hyperparameters are
+ * part of FACTS. */
 static enum error check_options(const struct server *server, const struct hello *hello)
 {
     static const char same[] = "all processes of a training must have the same";
@@ -377,7 +378,7 @@ enum error server_greet(struct server *server, struct peer *peer)
     enum error error = peer->kind == PEER_NEW ? greet_new(server, peer) : OK;
     if (error || peer->kind == PEER_SERVER)
         return error;
-    if (server->coordinator && peer->kind == PEER_WORKER) /* also once more, if it waits */
+    if (server->coordinator && peer->kind == PEER_WORKER) /* again after a wait, too */
         return coordinator_hello(server->coordinator, peer);
     return send_welcome(peer);
 }

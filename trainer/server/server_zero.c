@@ -9,11 +9,11 @@
 #include "trainer/wire/hello.h"
 #include "trainer/wire/link.h"
 
-#define UPLINK_MS 500       /* for one try to reach server 0 */
-#define UPLINK_AGAIN_MS 500 /* between two */
-#define START_MS 5000       /* between the starts of processes that are started together */
+#define UPLINK_MS 500       /* for one attempt to connect to server 0 */
+#define UPLINK_AGAIN_MS 500 /* between two attempts */
+#define START_MS 5000       /* processes that are started together may be this far apart */
 
-/* ---- its words ---------------------------------------------------------- */
+/* ---- frames from server 0 ------------------------------------------------- */
 
 static enum error take_facts(struct server *server, const struct peer *zero)
 {
@@ -86,7 +86,8 @@ static enum error take_union(struct server *server, const struct peer *zero)
     return error;
 }
 
-/* The state of the cut: what the socket does not take at once is copied, and training goes on. */
+/* Sends this shard's state at the cut. What the socket does not accept at once is copied, so that
+ * training goes on. */
 static enum error copy_cut(struct server *server)
 {
     const float *state = held_shard_state(&server->held);
@@ -100,7 +101,8 @@ static enum error copy_cut(struct server *server)
     return error;
 }
 
-/* ERROR_TIMEOUT: server 0 thinks that it has this server already, and asks for time to find out. */
+/* ERROR_TIMEOUT: server 0 still has a connection of this server, and needs time to find out whether
+ * it is dead. */
 static enum error take_refused(struct server *server, const struct peer *zero)
 {
     bool again = zero->header.detail == (uint16_t)-ERROR_TIMEOUT;
@@ -164,7 +166,7 @@ static enum error say_hello(struct server *server, struct peer *zero)
     return error;
 }
 
-/* As a worker judges it. */
+/* Has server 0 left because the training is over? Judged from the logdir, as a worker does. */
 static bool zero_has_left(struct server *server)
 {
     const struct coordinator_options *options = &server->options->coordinator;
@@ -174,7 +176,7 @@ static bool zero_has_left(struct server *server)
                              logdir_end_for(!may_start, options->may_stop), &server->seen);
 }
 
-/* While server 0 is away no worker gets on either: a short wait for it costs nothing. */
+/* May block for UPLINK_MS, which costs nothing: without server 0 no worker makes progress. */
 enum error server_reach_zero(struct server *server)
 {
     struct link link;

@@ -15,7 +15,7 @@
 
 #define PREFIX "tombola_ps_"
 
-/* What the routes read. */
+/* The values that the routes report. */
 struct service {
     pthread_mutex_t lock;
     struct server_status status;
@@ -49,7 +49,7 @@ static void print_worker(struct buffer *body, const struct worker_status *worker
                  worker->waits ? "true" : "false", worker->shared ? "true" : "false");
 }
 
-/* A number that only server 0 knows. */
+/* Prints a number that only server 0 knows; < 0: it is not known. */
 static void print_known(struct buffer *body, const char *name, int64_t value)
 {
     if (value >= 0)

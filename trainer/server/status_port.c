@@ -11,15 +11,15 @@
 #include "common/http/server.h"
 
 #define CONNECTIONS 256
-#define PATIENCE_SECONDS 5 /* as for a first frame */
+#define PATIENCE_SECONDS 5 /* as long as for a first frame */
 
 struct status_port {
     struct guard *guard;
     struct server *server;
 };
 
-/* One file serves the sampler and the trainer. What only the sampler has allows nothing here, and
- * is checked as it does, so that a mistake does not wait for the other program. */
+/* The sampler and the trainer may share one token file. Scopes that only the sampler knows allow
+ * nothing here, but are checked as there, so that either program reports a mistake in the file. */
 enum { SCOPE_SAMPLERS = 2 };
 static const struct token_scope scopes[] = {
     {"read", SCOPE_READ}, {"draw", SCOPE_SAMPLERS}, {"admin", SCOPE_SAMPLERS}};
