@@ -13,11 +13,12 @@
 #include "trainer/exchange/exchange_private.h"
 
 #define ELSEWHERE_MS 50 /* for the other servers to begin a generation that server 0 has begun */
-#define AHEAD 3         /* synchronous: steps whose batches are fetched on suspicion */
+#define AHEAD 3         /* synchronous: steps whose batches are fetched speculatively */
 
 /* ---- shared memory ------------------------------------------------------ */
 
-/* Before the first gradient to a server that has its shard. Without it all goes by TCP. */
+/* Offers shared memory to a server that has its shard, before the first gradient. Without it
+ * everything is sent by TCP. */
 static enum error offer_memory(struct exchange *exchange, struct remote *remote)
 {
     struct shared_memory_offer offer;
@@ -45,8 +46,8 @@ static enum error offer_memory(struct exchange *exchange, struct remote *remote)
 
 /* ---- requests ----------------------------------------------------------- */
 
-/* The gradient's part for this server: into the memory that is shared, or as parts of the frame.
- * How many parts; the runs, before their floats, are one of them. */
+/* Packs this server's part of the gradient: into shared memory, or as parts of the frame. Returns
+ * how many parts there are; the list of runs, if any, is the first. */
 static size_t pack_gradient(struct exchange *exchange, struct remote *remote,
                             struct wire_header *header, struct iovec parts[])
 {
@@ -121,7 +122,7 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
                          remote->name, header->bytes, floats);
     remote->step = header->step;
     if (grants) {
-        if (header->generation != exchange->generation) /* it took back all that it had granted */
+        if (header->generation != exchange->generation) /* its earlier grants are void */
             exchange_lose_grants(exchange);
         if (header->stock > 0)
             error = take_grant(exchange, remote);
@@ -139,7 +140,7 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
     return error;
 }
 
-/* *ret_stale: the answer is that the generation is over. */
+/* *ret_stale: the server answers that the generation is over. */
 static enum error take_answer(struct exchange *exchange, struct remote *remote, bool *ret_stale)
 {
     struct wire_header header;
@@ -156,8 +157,8 @@ static enum error take_answer(struct exchange *exchange, struct remote *remote, 
     return take_values(exchange, remote, &header);
 }
 
-/* Sends `request` to servers [begin, end) and takes their answers; who is lost on the way is asked
- * again. *ret_stale: one of them has another generation; all have answered. */
+/* Sends `request` to servers [begin, end) and takes their answers; a server lost meanwhile is asked
+ * again. *ret_stale: all have answered, and one of them has another generation. */
 static enum error ask(struct exchange *exchange, const struct wire_header *request, size_t begin,
                       size_t end, bool *ret_stale)
 {
@@ -212,7 +213,7 @@ static struct wire_header request_of(const struct exchange *exchange, enum wire_
 
 /* ---- values ------------------------------------------------------------- */
 
-/* What came is the model's: on a GPU it is copied there. */
+/* Passes the received values to the model; on a GPU they are copied there. */
 static enum error give_model(struct exchange *exchange)
 {
     model_set_step(exchange->model, exchange->step);
@@ -230,8 +231,8 @@ static enum error take_gradient(struct exchange *exchange)
                        model_parameters(exchange->model), exchange->gradient);
 }
 
-/* Server 0's word of the generation, with work if there is some; then the values of the others, who
- * may begin that generation a moment later. */
+/* Asks server 0 for the generation, its values and new batches, then the others for their values;
+ * they may begin that generation a moment later. */
 static enum error pull(struct exchange *exchange, int64_t batch)
 {
     bool stale = true;
@@ -324,7 +325,7 @@ enum error exchange_propose(struct exchange *exchange, const struct checkpoint_f
     while (!error && exchange->proposes) {
         error = exchange_send_proposal(exchange, &bytes);
         if (exchange_may_come_back(
-                error)) /* and may have heard of it, from us or from another worker */
+                error)) /* by then it may have received facts, ours or another worker's */
             error = exchange_connect(exchange, zero);
     }
     buffer_release(&bytes);
@@ -365,8 +366,8 @@ static enum error ask_feed(struct exchange *exchange, struct feed *feed, int64_t
     return error ? error : feed_grant(feed, batch, 1);
 }
 
-/* Synchronous: one batch is granted with each step, most often the one of the same rank. Those of
- * the next steps are fetched on suspicion. */
+/* Synchronous: each step grants one batch, most often that of the same rank. The batches of that
+ * rank in the next steps are fetched speculatively. */
 static enum error ask_ahead(struct exchange *exchange, struct feed *feed, int64_t batch)
 {
     enum error error = OK;
@@ -414,8 +415,8 @@ bool exchange_take(struct exchange *exchange, int64_t batch)
     return !index_set_remove(&exchange->asked, one) && index_set_has(&exchange->held, batch);
 }
 
-/* Server 0 gets a gradient when all others have it, and makes the step with the last; its answer
- * says that it did, and then the others' values are fetched. */
+/* Server 0 receives a gradient after all others, and makes the step with the last one. If its
+ * answer shows that it did, the others' values are fetched. */
 static enum error push_in_step(struct exchange *exchange, struct wire_header *request,
                                bool *ret_stale)
 {
@@ -433,8 +434,8 @@ static enum error push_in_step(struct exchange *exchange, struct wire_header *re
                : ask(exchange, &wanted, 1, exchange->servers, ret_stale);
 }
 
-/* A gradient that some servers have and others have not makes a cut impossible: a signal to this
- * worker does not come in between, for a while. */
+/* A gradient that only some servers have makes cuts impossible: after a signal, waits continue for
+ * three seconds to finish the push. */
 static enum error push_to_all(struct exchange *exchange, const struct wire_header *request,
                               bool *ret_stale)
 {
@@ -479,8 +480,8 @@ enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, 
     return error ? error : give_model(exchange);
 }
 
-/* Synchronous: server 0 hears it last, as it does of gradients. It may answer only when there is
- * work again, and makes a last step of fewer batches, which the others could not follow. */
+/* Synchronous: server 0 learns of the end last, as of gradients. It may answer only once there are
+ * batches again, and makes a last step of fewer batches, which the others could not follow. */
 enum error exchange_end_stream(struct exchange *exchange, int64_t end)
 {
     if (exchange->rank)

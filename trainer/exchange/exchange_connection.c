@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker's connections to parameter servers: the first words, and waiting for who is away. */
+/* A worker's connections to parameter servers: greetings, and waiting for a server that is away. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "trainer/exchange/exchange_private.h"
 #include "trainer/wire/hello.h"
 
-#define CONNECT_MS 5000 /* for one try */
-#define AGAIN_MS 200    /* between two */
-#define SAY_MS 5000     /* between lines in the log about one wait */
-#define START_MS 5000   /* between the starts of processes that are started together */
+#define CONNECT_MS 5000 /* for one attempt */
+#define AGAIN_MS 200    /* between two attempts */
+#define SAY_MS 5000     /* without an answer, until the log says so */
+#define START_MS 5000   /* processes that are started together may be this far apart */
 
 void exchange_say_waiting(struct exchange *exchange, const struct remote *remote, const char *why)
 {
@@ -67,7 +67,7 @@ static enum error say_hello(struct exchange *exchange, struct remote *remote)
     return error;
 }
 
-/* What is trained. Batches and gradients of this worker fit nothing else. */
+/* Reads the training's facts. This worker's batches and gradients fit no other training. */
 static enum error take_facts(struct exchange *exchange, struct remote *remote, size_t bytes)
 {
     struct buffer facts = BUFFER_INIT(WIRE_FACTS_LIMIT + 1), *known = &exchange->facts;
@@ -90,7 +90,7 @@ static enum error take_facts(struct exchange *exchange, struct remote *remote, s
     return OK;
 }
 
-/* WELCOME, or of server 0 FACTS or PROPOSE. */
+/* Reads WELCOME or, from server 0, FACTS or PROPOSE. */
 static enum error take_greeting(struct exchange *exchange, struct remote *remote)
 {
     struct wire_header header = {.type = 0};

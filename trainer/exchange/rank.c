@@ -11,8 +11,8 @@
 #include "trainer/exchange/rank_private.h"
 #include "trainer/ledger/step_batches.h"
 
-#define AHEAD 4      /* steps whose batches the feed is asked for */
-#define LOOK_MS 100  /* between two looks at the end of a training */
+#define AHEAD 4      /* steps whose batches are requested from the feed */
+#define LOOK_MS 100  /* between two checks at the end of a training */
 #define LAST_MS 5000 /* for a last state to be sent, and for the others to leave */
 
 static struct model *model_of(const struct rank *rank)
@@ -64,9 +64,9 @@ enum error rank_open(struct exchange *exchange, int64_t batches, struct rank **r
     return OK;
 }
 
-/* ---- what server 0 is sent ---------------------------------------------- */
+/* ---- states for server 0 -------------------------------------------------- */
 
-/* The state of after the step that is enqueued last, unless the group breaks meanwhile. */
+/* Sends the state after the last enqueued step, unless the group breaks meanwhile. */
 static enum error send_state(struct rank *rank)
 {
     struct model *model = model_of(rank);
@@ -88,7 +88,7 @@ static enum error serve_wishes(struct rank *rank)
     return wanted && !rank_is_broken(rank) ? send_state(rank) : OK;
 }
 
-/* Rank 0 that is to stop sends what was made since it last did. */
+/* If rank 0 must stop, sends the state since its last STATE. */
 static void send_last(struct rank *rank)
 {
     if (rank->rank > 0 || rank_is_broken(rank) || !rank->has_values || !stop_requested())
@@ -125,15 +125,14 @@ static bool is_finished(const struct rank *rank)
            step_batches_at(&rank->applied, 0, rank->batches) < 0;
 }
 
-/* This rank's next batch in the step of now; -1: it has given its part. */
+/* This rank's next batch in the current step; -1: it has contributed all of its batches. */
 static int64_t next_batch(const struct rank *rank)
 {
     bool is_own = rank->place < (int64_t)rank->exchange->options.aggregate;
     return is_own ? step_batches_at(&rank->applied, rank->place, rank->batches) : -1;
 }
 
-/* NCCL's errors are those of the group, which is over then: this rank's part of the step is lost,
- * and computed again. */
+/* An error of NCCL ends the group: this rank's part of the step is lost, and computed again. */
 static enum error make_step(struct rank *rank)
 {
     int64_t aggregate = (int64_t)rank->exchange->options.aggregate;
@@ -151,7 +150,7 @@ static enum error make_step(struct rank *rank)
     return serve_wishes(rank);
 }
 
-/* All steps are enqueued. OK: the group is over before the training is. */
+/* Called once all steps are enqueued. OK: the group ended before the training. */
 static enum error await_end(struct rank *rank)
 {
     const struct engine *engine = rank->exchange->engine;
@@ -182,7 +181,7 @@ static enum error ask_feed(struct rank *rank, struct feed *feed, int64_t batch)
     return error ? error : feed_grant(feed, batch, 1);
 }
 
-/* What is left of this rank's part of the step of now, and its parts of the next ones. */
+/* Requests the rest of this rank's batches of the current step, and those of the next steps. */
 static enum error ask_ahead(struct rank *rank, struct feed *feed)
 {
     int64_t aggregate = (int64_t)rank->exchange->options.aggregate;

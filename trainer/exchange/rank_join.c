@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How a worker becomes a rank: it joins, gets its place, connects by NCCL, and gets the values of
- * the step that the group begins with. */
+/* How a worker becomes a rank: it joins, receives its place, connects over NCCL, and receives the
+ * values of the step from which the group starts. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "trainer/wire/group.h"
 
 #define SEND_MS 60000
-#define SAY_MS 6000      /* until the log says what is waited for */
+#define SAY_MS 6000      /* until the log says what the worker waits for */
 #define CONNECT_MS 60000 /* for NCCL to connect all ranks */
 #define POLL_MS 2
 #define AGAIN_MS 1000    /* after a group that did not connect */
@@ -35,9 +35,9 @@ enum error rank_leave(struct rank *rank)
     return device_queue_wait(engine->device, engine->queue);
 }
 
-/* ---- words with server 0 ------------------------------------------------- */
+/* ---- frames to and from server 0 ------------------------------------------ */
 
-/* What server 0 answers, however long it takes: it may wait for other workers itself. */
+/* Waits for server 0's answer without a limit: it may itself be waiting for other workers. */
 static enum error await_answer(struct rank *rank, struct wire_header *ret_header)
 {
     struct remote *zero = zero_of(rank);
@@ -65,7 +65,7 @@ static enum error take_place(struct rank *rank, const struct wire_header *header
     return error;
 }
 
-/* JOIN and its answer; *ret_header of type WIRE_NEWS: the training is over. */
+/* Sends JOIN and reads the answer's header; *ret_header of type WIRE_NEWS: the training is over. */
 static enum error ask_for_place(struct rank *rank, struct wire_header *ret_header)
 {
     struct remote *zero = zero_of(rank);
@@ -84,7 +84,8 @@ static enum error ask_for_place(struct rank *rank, struct wire_header *ret_heade
     return error;
 }
 
-/* Rank 0's part: *ret_stands false: the group is over already. */
+/* Makes the group's id, as rank 0, and sends it to server 0. *ret_stands false: the group is
+ * already over. */
 static enum error make_id(struct rank *rank, const struct wire_header *place,
                           char id[GROUP_ID_BYTES], bool *ret_stands)
 {
@@ -103,7 +104,7 @@ static enum error make_id(struct rank *rank, const struct wire_header *place,
 
 /* ---- the group ---------------------------------------------------------- */
 
-/* ERROR_TIMEOUT: the group is over before all had connected. */
+/* ERROR_TIMEOUT: the group ended before all ranks had connected. */
 static enum error connect_ranks(struct rank *rank, const struct group_place *place)
 {
     int64_t deadline_ns = clock_deadline_ns(CONNECT_MS);
@@ -130,7 +131,8 @@ static enum error connect_ranks(struct rank *rank, const struct group_place *pla
     return error;
 }
 
-/* Waits. ERROR_TIMEOUT: the group was over first, and what came may be anything. */
+/* Broadcasts the source's values and waits for them. ERROR_TIMEOUT: the group ended first, and the
+ * received values may be garbage. */
 static enum error share_values(struct rank *rank, const struct wire_header *header,
                                const struct group_frame *frame)
 {
@@ -171,7 +173,7 @@ static enum error begin(struct rank *rank, const struct wire_header *header,
         error = rank_watch_start(&rank->watch, header->generation, header->batch);
     if (!error)
         error = connect_ranks(rank, place);
-    if (error) { /* the values are still those of before */
+    if (error) { /* the values have not changed */
         rank_watch_stop(&rank->watch);
         joint_step_begin(&rank->step, had);
     }
@@ -186,7 +188,8 @@ static enum error begin(struct rank *rank, const struct wire_header *header,
     return OK;
 }
 
-/* A group that was over before it began is no news; one that cannot connect is tried again. */
+/* Leaves a group that failed; OK: to be joined again. One that ended before it began
+ * (ERROR_TIMEOUT) is not logged; FAILURES_LIMIT in a row that cannot connect are an error. */
 static enum error put_up_with(struct rank *rank, enum error error)
 {
     struct error_report report;
@@ -207,7 +210,7 @@ static enum error put_up_with(struct rank *rank, enum error error)
     return OK;
 }
 
-/* One try. *ret_done: this worker is a rank. */
+/* Makes one attempt. *ret_done: this worker is a rank. */
 static enum error join_once(struct rank *rank, bool *ret_done)
 {
     struct wire_header header = {.type = 0};
@@ -223,7 +226,7 @@ static enum error join_once(struct rank *rank, bool *ret_done)
     if (!error)
         error = take_place(rank, &header, &payload, &frame);
     if (!error && header.generation != rank->exchange->generation)
-        rank->has_values = false; /* of a history that is no more */
+        rank->has_values = false; /* they are of an earlier generation */
     if (!error && !frame.place.has_id)
         error = make_id(rank, &header, frame.place.id, &stands);
     if (!error && stands)

@@ -9,12 +9,12 @@
 #include "common/thread.h"
 
 #define BEAT_MS 200
-#define ANSWER_MS 10000 /* for server 0, which waits for nobody */
+#define ANSWER_MS 10000 /* for server 0, whose answer waits for no other peer */
 #define SEND_MS 60000   /* for a state to be sent */
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* What is hanging ends with garbage, which nothing is made of any more. */
+/* Operations that hang end with garbage, which joint_step_stop() keeps out of the model. */
 void rank_watch_break_off(struct rank_watch *watch, const char *why)
 {
     pthread_mutex_lock(&watch->lock);
@@ -72,7 +72,7 @@ static enum error beat(struct rank_watch *watch)
     return ask(watch, &header, NULL, 0);
 }
 
-/* One that was lost on the way stays, unsent: the group is over. */
+/* A state that is lost on the way stays marked as unsent: the group is over. */
 static enum error send_state(struct rank_watch *watch)
 {
     pthread_mutex_lock(&watch->lock);
@@ -103,7 +103,7 @@ static enum error look_at_nccl(struct rank_watch *watch)
     return error == ERROR_TIMEOUT ? OK : error;
 }
 
-/* False: it is to end. */
+/* False: the thread must end. */
 static bool wait_for_next(struct rank_watch *watch)
 {
     struct timespec until = clock_timespec(clock_deadline_ns(BEAT_MS));
@@ -119,7 +119,7 @@ static bool wait_for_next(struct rank_watch *watch)
 static void *run(void *context)
 {
     struct rank_watch *watch = context;
-    stop_spare_thread(); /* a rank that is to stop may have a state to send */
+    stop_spare_thread(); /* a rank that must stop may have a state to send */
     device_choose(watch->device, watch->device->index);
     pthread_mutex_lock(&watch->lock);
     watch->is_ready = true;
