@@ -16,7 +16,7 @@ struct best_model {
     struct checkpoint_snapshot *found; /* not on disk yet; NULL: none */
 };
 
-/* ---- what is there ------------------------------------------------------ */
+/* ---- the best model so far ------------------------------------------------- */
 
 static enum error score_checkpoint(const struct checkpoint *checkpoint, struct test_set *tests,
                                    struct model *model, struct model_score *ret_score)

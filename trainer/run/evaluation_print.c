@@ -8,7 +8,7 @@
 #include "common/text.h"
 
 #define NAME_WIDTH 16 /* at least */
-#define NAME_LIMIT 40 /* a longer one takes more room, and the columns move */
+#define NAME_LIMIT 40 /* a longer one shifts the columns */
 
 /* ---- text --------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ static void print_classes(struct buffer *out, const struct confusion *confusion,
     print_figures(out, width, "weighted average", &weighted);
 }
 
-/* Rows: the class that a row has; columns: the one that the model gave it. */
+/* Rows: the true class; columns: the predicted one. */
 static void print_matrix(struct buffer *out, const struct confusion *confusion,
                          const struct classes *classes)
 {

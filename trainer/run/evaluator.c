@@ -17,21 +17,21 @@
 #include "trainer/run/best_checkpoint.h"
 #include "trainer/run/evaluation_print.h"
 
-#define LOOK_MS 500  /* between two looks at the logdir */
-#define LATE_MS 5000 /* beyond --save-secs: then the log says what is waited for */
+#define LOOK_MS 500  /* between two checks of the logdir */
+#define LATE_MS 5000 /* after --save-secs, until the log says that a checkpoint is late */
 #define PATH_LIMIT_BYTES 8192
 
 struct evaluator {
     const struct training_options *options;
     struct engine engine;
-    struct event_writer *writer; /* NULL: before the first checkpoint, or there are to be none */
+    struct event_writer *writer; /* NULL: before the first checkpoint, or no events are wanted */
     struct buffer pointer;       /* the path of the file `checkpoint` */
     struct stat seen;            /* of that file, when it was read last */
     int64_t step;                /* of the checkpoint that was scored last; -1: none */
     bool waits;                  /* the log has said so */
     int64_t late_ns;             /* when the next checkpoint is late */
-    bool has_servers;            /* one process that trains alone keeps the best model itself */
-    struct best_checkpoint best; /* where it has */
+    bool has_servers;            /* else the process that trains alone keeps the best model */
+    struct best_checkpoint best; /* used if it has */
     bool stopped;                /* the log has said so */
 };
 
@@ -58,7 +58,8 @@ static enum error open_writer(struct evaluator *evaluator)
     return error;
 }
 
-/* TensorBoard is to forget what it knows of a step that is scored once more. */
+/* The first step, and any before the last scored one, starts a session: TensorBoard then forgets
+ * earlier events of that step and later ones. */
 static enum error show_events(struct evaluator *evaluator, int64_t step,
                               const struct evaluation *evaluation, bool has_accuracy)
 {
@@ -82,7 +83,7 @@ static enum error show(struct evaluator *evaluator, const struct checkpoint *che
     struct buffer text = BUFFER_INIT(EVALUATION_TEXT_LIMIT);
     evaluation_print_json(evaluation, classes, &text);
     if (!text.error) {
-        printf("{\"step\":%" PRId64 ",%s", step, text.data + 1); /* behind the brace of the other */
+        printf("{\"step\":%" PRId64 ",%s", step, text.data + 1); /* without its opening brace */
         fflush(stdout);
     }
     enum error error = text.error;
@@ -107,8 +108,8 @@ static enum error score(struct evaluator *evaluator, struct trained_model *train
     return error;
 }
 
-/* `now`: of the file that names it. One that is rotated away before it is read has a newer one
- * behind it, which the next look finds. */
+/* `now`: the status of the file `checkpoint`. A checkpoint that is deleted before it is read has
+ * been replaced by a newer one, which the next look() finds. */
 static enum error score_newest(struct evaluator *evaluator, const struct stat *now)
 {
     const struct training_options *options = evaluator->options;
@@ -128,7 +129,8 @@ static enum error score_newest(struct evaluator *evaluator, const struct stat *n
     return error;
 }
 
-/* --early-stopping. A cluster that is going back to its last cut cannot be stopped at once. */
+/* --early-stopping. A cluster that is returning to its last cut cannot be stopped yet: OK, and the
+ * next call tries again. */
 static enum error stop_early(struct evaluator *evaluator)
 {
     const struct training_options *options = evaluator->options;
@@ -149,8 +151,8 @@ static enum error stop_early(struct evaluator *evaluator)
     return error;
 }
 
-/* The training may be over, of fewer steps than this evaluator was told, and one that goes on from
- * there may start at any moment: which of the two, only the user knows. */
+/* The training may have ended after fewer steps than this evaluator's --train-steps, or may be
+ * continued at any moment: only the user knows which. */
 static void say_late(struct evaluator *evaluator)
 {
     const struct training_options *options = evaluator->options;
@@ -196,7 +198,7 @@ static enum error watch(struct evaluator *evaluator)
     }
 }
 
-/* The best model of an earlier evaluator is scored first. */
+/* Scores the best model of an earlier evaluator. */
 static enum error open_best(struct evaluator *evaluator)
 {
     const struct training_options *options = evaluator->options;
@@ -231,7 +233,7 @@ enum error evaluator_run(const struct training_options *options)
                                   .best.step = -1};
     if (!options->test_store_uri)
         return error_set(ERROR_USAGE, "an evaluator scores checkpoints on --test-store URI");
-    struct hang hang; /* it reads, and what it writes is aside until it is whole */
+    struct hang hang; /* may end the process: files are renamed only when complete */
     hang_begin(&hang, HANG_MS, "while a file of the logdir %s does not answer", options->logdir);
     enum error error = buffer_print(&evaluator.pointer, "%s/checkpoint", options->logdir);
     if (!error)

@@ -8,11 +8,11 @@
 
 #define ROWS_LIMIT 1000000
 
-/* Sums are of differences to the first row, so that large values leave no digits behind. */
+/* Sums of differences from the first row, so that large values do not cost digits. */
 struct sums {
     size_t features;
     int64_t rows,
-        units; /* so far; to come: where batches run on into the next epoch, the last is cut */
+        units; /* so far; still to come: the last batch is cut where it runs into the next epoch */
     double *first, *sum, *squares; /* [F + 1]: the features, and the target */
 };
 
@@ -72,7 +72,7 @@ static float mean_of(const struct sums *sums, size_t index)
     return (float)(sums->first[index] + sums->sum[index] / (double)sums->rows);
 }
 
-/* What never changes, up to what its mean is rounded by, counts as constant. */
+/* A feature whose variance is 0, or lost in rounding, counts as constant: its deviation is 1. */
 static float deviation_of(const struct sums *sums, size_t index)
 {
     double mean = sums->sum[index] / (double)sums->rows;
@@ -90,7 +90,7 @@ static enum error conclude(const struct sums *sums, struct normalization *normal
         norm->deviation[i] = deviation_of(sums, i);
     }
     float target = mean_of(sums, sums->features);
-    normalization->target_mean = isfinite(target) ? target : 0; /* training will name its row */
+    normalization->target_mean = isfinite(target) ? target : 0; /* training reports the row */
     normalization->target_deviation = deviation_of(sums, sums->features);
     normalization->rows = sums->rows;
     return error;

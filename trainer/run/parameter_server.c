@@ -20,8 +20,8 @@ struct parameter_server {
     struct error_report report;
 };
 
-/* Only this machine reaches a server that is listed by a loopback address; all others listen on
- * every address, since the one in the list may be that of a service in front. */
+/* A server that is listed with a loopback address is reachable from this machine only; all others
+ * listen on every address, because the listed one may be that of a service in front of them. */
 static enum error listen_as(const struct cluster_task *task, int *ret_descriptor)
 {
     static const char advice[] = "; choose another in every process' list";
@@ -30,8 +30,8 @@ static enum error listen_as(const struct cluster_task *task, int *ret_descriptor
     return listen_socket_open_any(task->port, advice, ret_descriptor);
 }
 
-/* A sparse list may show a ps itself alone: then it knows neither how many there are nor server 0,
- * which it has to reach. */
+/* A sparse list may show a parameter server only itself: then it knows neither how many there are
+ * nor the address of server 0, to which it must connect. */
 static enum error check_list(const struct cluster *cluster, size_t index)
 {
     size_t listed = cluster_server_count(cluster);

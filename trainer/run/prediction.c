@@ -28,8 +28,8 @@ static void add_integer(struct buffer *lines, int64_t value)
     buffer_add(lines, text, (size_t)(text_write_integer(text, value) - text));
 }
 
-/* A class as the sampler writes it, so that it compares with `predicted`; what is no class, as the
- * store has it. */
+/* Writes a class as the sampler does, so that it can be compared with `predicted`, and any other
+ * label as the store has it. */
 static void add_label(struct predicting *predicting, double label)
 {
     struct buffer *lines = &predicting->lines;
@@ -82,7 +82,7 @@ static enum error predict_rows(void *context, const struct trained_model_rows *r
     return error ? error : write_lines(predicting);
 }
 
-/* Labels are only passed on here: where they cannot be looked up, that is no failure. */
+/* Labels are only copied to the output: failing to look them up is no error. */
 static void look_up_labels(struct predicting *predicting, const struct store *store)
 {
     if (!predicting->classes || predicting->info->label_kind == LABEL_NONE)
@@ -91,7 +91,7 @@ static void look_up_labels(struct predicting *predicting, const struct store *st
         log_warning("labels are written as the store has them: %s", error_message());
 }
 
-/* "p0" where the class is its number, else "p_setosa". */
+/* Columns are named "p0" if each class is its own number, else "p_setosa". */
 static void add_heading(struct buffer *lines, const struct classes *classes)
 {
     bool numbered = true;

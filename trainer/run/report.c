@@ -22,9 +22,9 @@
 #define LINE_BYTES 200
 #define OUTPUT_BYTES (64 << 10)
 #define WATCHED_NS 100000000 /* between two lines of steps on a terminal */
-#define LEFT_LIMIT_S 1e7     /* more is no forecast */
+#define LEFT_LIMIT_S 1e7     /* a longer forecast is not shown */
 
-/* What both threads see; each is written by one of them only. */
+/* Shared by both threads; each member is written by one of them only. */
 struct shared {
     _Atomic int64_t step, rows;
     _Atomic int64_t steps;            /* of this process */
@@ -35,7 +35,7 @@ struct shared {
     _Atomic double loss;
 };
 
-/* A moment of the above, to take differences. */
+/* The values of the above at one moment, to take differences. */
 struct moment {
     int64_t at_ns, steps, rows, wait_ns;
 };
@@ -44,8 +44,8 @@ struct report {
     struct report_options options;
     struct shared shared;
     bool live;          /* progress is rewritten in place */
-    bool watched;       /* a person looks at the steps' lines */
-    int64_t printed_ns; /* when one was printed last */
+    bool watched;       /* lines of steps go to a terminal */
+    int64_t printed_ns; /* when such a line was printed last */
 
     pthread_t thread;
     bool started;
@@ -53,9 +53,9 @@ struct report {
     pthread_cond_t ending;
     bool end; /* under mutex */
 
-    /* Of the training's thread. */
+    /* Used by the training's thread only. */
     int64_t begin_ns, first_step;
-    int64_t measured_ns; /* when the first batch was there; 0: not yet */
+    int64_t measured_ns; /* when the first batch had arrived; 0: not yet */
     int64_t wait_begin_ns, pause_begin_ns;
     double begin_seconds, end_seconds;
     int64_t end_ns;
@@ -71,8 +71,8 @@ static double rate(int64_t count, int64_t ns)
     return ns > 0 ? (double)count * 1e9 / (double)ns : 0;
 }
 
-/* A wait that has just ended may be missing; none is counted twice, since its end is stored before
- * the sum that it is in. */
+/* A wait that has just ended may be missing. None is counted twice, since its end is stored before
+ * the sum that contains it. */
 static void take_moment(struct report *report, struct moment *ret_moment)
 {
     ret_moment->wait_ns = atomic_load(&report->shared.wait_ns);
@@ -84,7 +84,7 @@ static void take_moment(struct report *report, struct moment *ret_moment)
         ret_moment->wait_ns += ret_moment->at_ns - since;
 }
 
-/* "  1:02:03 left" at the rate of now; "" while nothing moves. */
+/* "  1:02:03 left" at the current rate; "" without progress or beyond LEFT_LIMIT_S. */
 static void time_left(const struct report *report, double steps_per_s, char ret_text[40])
 {
     int64_t left = report->options.last_step - atomic_load(&report->shared.step);
@@ -136,7 +136,7 @@ static void *run(void *context)
         pthread_mutex_unlock(&report->mutex);
         fflush(stdout);
         take_moment(report, &now);
-        if (last.steps < 0) { /* it begins now, perhaps with the steps of a checkpoint */
+        if (last.steps < 0) { /* training has begun, perhaps with a checkpoint's steps */
             last = now;
             next_ns = now.at_ns + (report->live ? FLUSH_MS : FIRST_PROGRESS_MS) * 1000000LL;
         }
@@ -262,7 +262,7 @@ void report_get_figures(struct report *report, struct report_figures *ret_figure
                                            .loss = atomic_load(&report->shared.loss)};
 }
 
-/* "%f" of the seconds, six digits behind the point; printf takes ten times as long. */
+/* Writes the seconds as "%f" would, with six decimals; printf takes ten times as long. */
 static char *write_seconds(char *out, double seconds)
 {
     int64_t microseconds = (int64_t)(seconds * 1e6 + 0.5), fraction = microseconds % 1000000;
@@ -294,7 +294,7 @@ static void print_step(const struct report *report, int64_t local_step, int64_t 
     fwrite(line, 1, (size_t)(end - line), stdout);
 }
 
-/* A person can read so many lines; what reads a pipe gets them all. */
+/* A terminal receives only as many lines as a person can read; a pipe receives all of them. */
 static bool is_wanted(struct report *report, int64_t step)
 {
     int64_t now_ns = report->watched ? clock_now_ns() : 0;

@@ -12,12 +12,12 @@
 
 _Static_assert(EVENT_TAG_BYTES >= MODEL_NAME_BYTES, "a tensor's name is its tag");
 
-/* Since the last summary. */
+/* Sums since the last summary. */
 struct window {
     int64_t begin_ns, begin_step, begin_wait_ns;
-    int64_t batches, rows, behind; /* trained; `behind`: steps of others, of all batches together */
+    int64_t batches, rows, behind; /* `behind`: steps of other workers, summed over the batches */
     int64_t judged, judged_rows, correct;
-    double loss; /* of those judged, a row, added up */
+    double loss; /* per row, summed over the judged batches */
 };
 
 struct summary {
@@ -26,9 +26,9 @@ struct summary {
     struct window window;
     int64_t step, wait_ns; /* of the latest batch */
     int64_t interval_ns;
-    int64_t tested_step; /* of the latest test, which the end shows once more */
+    int64_t tested_step; /* of the latest test, which is shown again at the end */
     int64_t tested_ns;   /* when a test was written last */
-    int64_t test_step;   /* -1: none waits to be written */
+    int64_t test_step;   /* of a test that is not written yet; -1: none */
     double test_loss, test_accuracy;
 };
 
@@ -38,7 +38,7 @@ static void begin_window(struct summary *summary, int64_t now_ns)
         .begin_ns = now_ns, .begin_step = summary->step, .begin_wait_ns = summary->wait_ns};
 }
 
-/* TensorBoard is to forget what it knows of step `first` and later ones. */
+/* Starts a session: TensorBoard forgets its events of step `first` and later ones. */
 static void begin_at(struct summary *summary, int64_t first)
 {
     event_writer_session(summary->writer, first, EVENT_START, NULL);

@@ -11,14 +11,14 @@
 struct test_set {
     const struct engine *engine;
     size_t rows, row_bytes;
-    size_t chunk;     /* rows that go through a model at once */
+    size_t chunk;     /* rows that the model evaluates at once */
     void *features;   /* device, [rows, F] of the store's element */
     int32_t *classes; /* [rows] */
     float *numbers;   /* [rows] */
     struct feature_input *input;
 };
 
-/* What the scan fills. */
+/* The context of the scan that fills the set. */
 struct filling {
     struct test_set *set;
     const struct targets *targets;
@@ -44,7 +44,7 @@ static enum error fill(void *context, const struct store_block *block)
     error = device_copy_in(engine->device, engine->queue, to, block->features,
                            block->rows * set->row_bytes);
     filling->filled += block->rows;
-    /* The block is the scan's again when this returns. */
+    /* The scan reuses the block once this returns. */
     return error ? error : device_queue_wait(engine->device, engine->queue);
 }
 

@@ -29,7 +29,7 @@ static enum error open_of_logdir(const char *path, bool best, struct checkpoint 
     return error;
 }
 
-/* Slots are the trainer's alone: plain SGD has none. */
+/* Only training needs the optimizer's slots; plain SGD has none. */
 static enum error make_model(struct trained_model *trained)
 {
     struct model_options options = checkpoint_get_facts(trained->checkpoint)->model;
@@ -94,7 +94,7 @@ void trained_model_close(struct trained_model *trained)
     *trained = (struct trained_model){.checkpoint = NULL};
 }
 
-/* What a scan's callback needs. */
+/* The context of a scan's callback. */
 struct scan {
     const struct trained_model *trained;
     size_t row_bytes, limit;
@@ -104,7 +104,7 @@ struct scan {
     int64_t bad_rows; /* left out or zeroed so far */
 };
 
-/* How many rows from `at` on go through the model together: none where one is left out. */
+/* How many rows from `at` on the model evaluates together; 0: the row at `at` is left out. */
 static size_t run_of_rows(const struct scan *scan, const struct store_block *block, size_t at)
 {
     size_t end = block->rows - at < scan->limit ? block->rows : at + scan->limit, begin = at;
@@ -142,7 +142,7 @@ static enum error pass_on(void *context, const struct store_block *block)
         if (error)
             return error;
     }
-    /* The block's memory is the store's again when this returns. */
+    /* The store reuses the block's memory once this returns. */
     return device_queue_wait(scan->trained->engine.device, scan->trained->engine.queue);
 }
 
@@ -179,8 +179,8 @@ static enum error run_all(struct trained_model *trained, struct store *store,
 
 /* ---- a stream's first epoch --------------------------------------------- */
 
-/* The feed's next batch goes through the model. *left: units of the epoch that are to come; where
- * batches run on into the next one, the last is cut. */
+/* Passes the feed's next batch through the model. *left: units of the epoch still to come; the last
+ * batch is cut where it runs on into the next epoch. */
 static enum error draw_batch(struct trained_model *trained, struct feed *feed,
                              struct feature_input *input, int64_t *left, trained_model_sink *sink,
                              void *context)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loop. The stream position moves past a batch together with the model's step, and both are
- * saved together: a restart goes on with the batch that would have come next.
+ * The training loop. The stream position and the model's step advance together and are saved
+ * together: a restart continues with the batch that would have come next.
  */
 #include "trainer/run/training.h"
 
@@ -19,18 +19,18 @@
 #include "trainer/run/training_private.h"
 
 #define FOLDER_LIMIT_BYTES 8192
-/* A worker without a batch asks so often whether the others are through: seldom enough for them to
- * take over what it holds meanwhile, when it has said nothing for 5 s. */
+/* How often a worker without a batch asks whether the others have finished: seldom enough that they
+ * can take over the batches it holds, which they may after 5 s of silence. */
 #define LOOK_MS 10000
 
-/* Does this process show the parameters, of which all workers have the same? */
+/* Does this process write histograms of the parameters? They are the same for all workers. */
 static bool shows_parameters(const struct training *training)
 {
     return training->parts.exchange && training->options->cluster->is_chief;
 }
 
-/* As TensorFlow's chief did, this training's writes into the logdir. What other workers come to
- * stands in folders of their own, which TensorBoard shows as runs. */
+/* The chief writes into the logdir, as TensorFlow's did; other workers write into folders of their
+ * own, which TensorBoard shows as runs. */
 static enum error open_summary(struct training *training)
 {
     const struct training_options *options = training->options;
@@ -93,7 +93,7 @@ static enum error find_gradient(struct training *training, const struct feed_bat
     return error;
 }
 
-/* The servers may want it computed again, with newer values. */
+/* The servers may ask to compute the gradient again from newer values. */
 static enum error push(struct training_parts *parts, int64_t index, const struct model_batch *batch)
 {
     bool again;
@@ -109,14 +109,14 @@ static enum error push(struct training_parts *parts, int64_t index, const struct
     return error;
 }
 
-/* What the gradient of batch `index` changes: here, or on the parameter servers. */
+/* Applies the gradient of batch `index`: here, or on the parameter servers. */
 static enum error learn(struct training *training, int64_t index, const struct model_batch *batch)
 {
     struct training_parts *parts = &training->parts;
     if (parts->exchange)
         return push(parts, index, batch);
-    /* First, since it may lack memory: a step that was made and is not in the set would be made
-     * again by whoever goes on from the checkpoint. */
+    /* Before the step, since this may fail for lack of memory: a step that was made but is not in
+     * the set would be made again after a restart from the checkpoint. */
     struct index_range one = {index, index + 1};
     enum error error = index_set_add(&parts->facts.done, one);
     if (error || batch->rows == 0)
@@ -127,7 +127,7 @@ static enum error learn(struct training *training, int64_t index, const struct m
     return error;
 }
 
-/* A batch of `rows` was trained. `before`: the global step until then. */
+/* Reports a trained batch of `rows`. `before`: the global step before it. */
 static void show_step(struct training *training, int64_t before, int64_t rows,
                       const struct model_score *score)
 {
@@ -145,8 +145,8 @@ static void show_step(struct training *training, int64_t before, int64_t rows,
     summary_step(training->summary, &step);
 }
 
-/* The stream ended for a worker: what it holds beyond is given back, and what others left of the
- * stream may still come. */
+/* The stream has ended for this worker: gives back the batches that it holds beyond the end, and
+ * opens a new feed for batches that others may have left. */
 static enum error end_stream(struct training *training)
 {
     struct training_parts *parts = &training->parts;
@@ -164,7 +164,7 @@ static enum error next_batch(struct training *training, const struct feed_batch 
     return error;
 }
 
-/* One batch from the feed to the model and back. A worker may be left without one. */
+/* Trains on one batch of the feed. A worker may return without one. */
 static enum error train_batch(struct training *training)
 {
     struct training_parts *parts = &training->parts;
@@ -178,11 +178,11 @@ static enum error train_batch(struct training *training)
         return exchange_look(parts->exchange);
     if (error)
         return error;
-    int64_t rows = (int64_t)batch->rows, index = batch->index; /* the batch ends with feed_put() */
+    int64_t rows = (int64_t)batch->rows, index = batch->index; /* `batch` ends with feed_put() */
     struct model_batch model_batch = {.rows = 0};
-    if (parts->exchange && !exchange_take(parts->exchange, index)) /* not this worker's any more */
+    if (parts->exchange && !exchange_take(parts->exchange, index)) /* no longer this worker's */
         return feed_put(parts->feed, parts->engine.queue, batch);
-    if (rows > 0) /* with --bad_rows skip a batch may be left with none */
+    if (rows > 0) /* with --bad-rows skip a batch may have none left */
         error = find_gradient(training, batch, &model_batch);
     if (!error && rows > 0)
         error = training_read_score(training, index, &score);
@@ -205,7 +205,7 @@ static void show_parameters_in_time(struct training *training)
     summary_parameters(training->summary, training->parts.engine.kernel, training->parts.model);
 }
 
-/* A worker's batches: server 0 says when there are no more. */
+/* Trains on a worker's batches until server 0 says that there are no more. */
 static enum error work(struct training *training)
 {
     enum error error = OK;
@@ -214,8 +214,8 @@ static enum error work(struct training *training)
             return ERROR_CANCELLED;
         error = exchange_refill(training->parts.exchange, training->parts.feed);
         if (error == ERROR_END) {
-            /* A test of this very step may have been of values that lacked what another worker's
-             * gradient had not changed yet on a server; those of now are the last. */
+            /* An earlier test of this step may have used values that lacked another worker's last
+             * gradient; only the current values are final. */
             training->tested_step = -1;
             return OK;
         }
@@ -327,7 +327,7 @@ static enum error open_progress(struct training *training)
     return baseline_init(&training->progress.baseline, classes ? classes->count : 0);
 }
 
-/* The logdir has the last step already: are the options and what they name right? */
+/* The logdir already has the last step: checks the options and whatever they name. */
 static enum error say_done(struct training *training)
 {
     const struct checkpoint *checkpoint = training->parts.checkpoint;
@@ -366,12 +366,12 @@ static enum error run(struct training *training)
         error = train(training);
     if (error != ERROR_END || options->cluster->is_alone)
         return error;
-    log_info("%s", error_message()); /* a worker that came when all was done */
+    log_info("%s", error_message()); /* a worker that started after the end */
     return OK;
 }
 
-/* The chief's server, where there is no ps, ends with the training; a chief that fails takes it
- * along. After a signal the server knows what is saved. */
+/* Without a ps task the chief runs the server, which ends with the training, or with a chief that
+ * fails. After a signal the server's message says what is saved. */
 static enum error end_server(struct parameter_server *server, const struct error_report *report)
 {
     enum error of_server = parameter_server_join(server, report->code != OK);
@@ -398,7 +398,7 @@ enum error training_run(const struct training_options *options)
         error = training_parts_take_logdir(&training.parts, options, &done);
     if (!error)
         error = done ? say_done(&training) : run(&training);
-    struct error_report report; /* what is closed may fail, too: output that nobody reads */
+    struct error_report report; /* closing may fail, too: output that nobody reads */
     error_report_take(error, &report);
     training_status_close(training.status);
     summary_close(training.summary);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The losses of batches: read late on a GPU, refused where they are not finite, compared with that
+/* Losses of batches: read with a delay on a GPU, refused if not finite, and compared with the loss
  * of a constant answer. */
 #include "trainer/run/training_private.h"
 
@@ -9,13 +9,13 @@
 
 #include "common/log.h"
 
-#define LOSS_EVERY_CUDA 20 /* steps, of which one loss is copied; the CPU has each at hand */
+#define LOSS_EVERY_CUDA 20 /* one loss is copied every so many steps; the CPU has each at hand */
 #define IDLE_LOSSES 10     /* in a row, before the warning that nothing is learned */
 #define WINDOW_LOSSES 100  /* whose mean is compared with the baseline */
-#define LEARNT 0.98        /* a loss below this times the baseline shows that something was */
+#define LEARNT 0.98        /* a loss below this times the baseline shows that the model learnt */
 
-/* Saturated outputs have no gradient: further steps change nothing, while the loss looks
- * like a loss. A loss of 0 has none either, and is right. */
+/* Saturated outputs have no gradient: further steps change nothing, although the loss looks normal.
+ * A loss of 0 has no gradient either, and is right. */
 static void notice_idleness(struct training *training, double loss, bool moves)
 {
     bool idle = loss > 0 && !moves && !training->idle_warned;
@@ -35,7 +35,7 @@ static bool is_on_gpu(const struct training *training)
     return training->parts.engine.device->kind == DEVICE_CUDA;
 }
 
-/* Every how many steps the loss is read. */
+/* The loss is read every so many steps. */
 static int64_t loss_every(const struct training *training)
 {
     return is_on_gpu(training) ? LOSS_EVERY_CUDA : 1;
@@ -46,8 +46,8 @@ static const char *normalize_advice(const struct training *training)
     return training->parts.facts.norm.features > 0 ? "" : "--normalize (in another --logdir) or ";
 }
 
-/* The request shows the batch that brought it; where losses are read seldom, an earlier one may
- * have been the first. */
+/* The message's URL shows the batch of this loss; where losses are read only every so often, an
+ * earlier batch may have been the first to diverge. */
 static enum error refuse_loss(struct training *training, double loss)
 {
     const struct training_options *options = training->options;

@@ -21,7 +21,7 @@
 #include "trainer/checkpoint/sampler_order.h"
 #include "trainer/run/normalization.h"
 
-/* A training that goes on keeps what it began with. */
+/* A resumed training keeps the parameters that it began with. */
 static void say_not_used(const struct training_parts *parts)
 {
     if (parts->options->init_from)
@@ -39,7 +39,7 @@ static void warn_of_seed(const struct training_parts *parts)
                     options->model.seed, seed);
 }
 
-/* A start that finds no sampler leaves no new logdir behind. */
+/* A start without a sampler must not leave a new logdir behind. */
 static enum error find_sampler(const struct training_options *options)
 {
     struct sampler_stream stream;
@@ -49,7 +49,7 @@ static enum error find_sampler(const struct training_options *options)
     bool is_there = access(options->logdir, F_OK) == 0;
     hang_end(&hang);
     if (is_there)
-        return OK; /* it may hold all that was to be trained */
+        return OK; /* it may already hold the last step */
     return sampler_order_fetch(options->sampler_url, options->stream, options->patience_ms,
                                &stream);
 }
@@ -80,7 +80,7 @@ enum error training_parts_take_logdir(struct training_parts *parts,
     return OK;
 }
 
-/* What server 0 says is trained, with this worker's options. */
+/* Compares server 0's facts with this worker's options. */
 static enum error compare_training(const struct checkpoint *checkpoint,
                                    const struct model_options *model)
 {
@@ -109,7 +109,7 @@ enum error training_parts_join(struct training_parts *parts, const struct traini
     return options->init_from ? checkpoint_open_foreign(options->init_from, &parts->initial) : OK;
 }
 
-/* What the first parameters are from; NULL: from nothing that says how they were trained. */
+/* The checkpoint that the first parameters come from; NULL: none, or one without facts. */
 static const struct checkpoint *origin(const struct training_parts *parts)
 {
     if (parts->checkpoint)
@@ -133,7 +133,7 @@ static enum error compare_scale(const struct training_parts *parts)
                      checkpoint_path(origin(parts)), (double)saved, (double)given);
 }
 
-/* What goes on may leave --normalize out, but not begin with it. */
+/* A resumed training may omit --normalize, but not introduce it. */
 static enum error compare_norm(const struct training_parts *parts)
 {
     if (!parts->options->normalize || origin_facts(parts)->norm.features > 0)
@@ -178,7 +178,7 @@ static const struct checkpoint_facts *saved_facts(const struct training_parts *p
     return parts->checkpoint ? checkpoint_get_facts(parts->checkpoint) : NULL;
 }
 
-/* The factor is a default: logs it, and warns where the bytes are small numbers. */
+/* The factor is a default: logs it, and warns if all bytes are small. */
 static enum error explain_scale(const struct training_parts *parts)
 {
     const struct store_info *info = store_info(parts->store);
@@ -219,7 +219,7 @@ static enum error choose_scale(struct training_parts *parts)
     return explain_scale(parts);
 }
 
-/* The checkpoint's names stay, so that going on from a store without a header changes nothing. */
+/* Keeps the checkpoint's names, so that resuming from a store without a header changes nothing. */
 static enum error choose_names(struct training_parts *parts)
 {
     const struct checkpoint_facts *saved = origin_facts(parts);
@@ -271,7 +271,7 @@ static void warn_of_splits(const struct sampler_stream *stream, const char *url)
             stream->name, stream->units, url);
 }
 
-/* The sampler's order, compared with the checkpoint's. */
+/* Asks the sampler for its order and compares it with the checkpoint's. */
 static enum error ask_sampler(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
@@ -350,7 +350,7 @@ static void warn_of_fractions(const struct training_parts *parts)
     }
 }
 
-/* The seed of a training is that of its first start. */
+/* A training keeps the seed of its first start. */
 static void take_seed(struct training_parts *parts, uint64_t seed)
 {
     const struct training_options *options = parts->options;
@@ -375,7 +375,7 @@ static enum error choose_seed(struct training_parts *parts)
     return OK;
 }
 
-/* Features are read already as this worker's own proposal says. */
+/* Compares what server 0 trains with this worker's proposal, by which it already reads features. */
 static enum error compare_features(const struct training_parts *parts,
                                    const struct checkpoint *held)
 {
@@ -396,7 +396,7 @@ static enum error compare_features(const struct training_parts *parts,
     return error;
 }
 
-/* What is trained is what the worker said whose proposal was heard, with its seed. */
+/* Server 0 takes the first proposal that arrives, with its seed: is this worker's own the same? */
 static enum error propose(struct training_parts *parts)
 {
     struct checkpoint *held = NULL;
@@ -417,7 +417,7 @@ static enum error propose(struct training_parts *parts)
     return error;
 }
 
-/* A worker keeps values; the optimizer's slots are the servers', unless GPUs train together. */
+/* A worker keeps values only, and the servers the optimizer's slots, unless GPUs train together. */
 static enum error make_worker_model(struct training_parts *parts)
 {
     enum error error = propose(parts);
@@ -526,7 +526,7 @@ static struct feed_options feed_options(const struct training_parts *parts, bool
     };
 }
 
-/* The feed scales bytes alone. */
+/* The feed scales bytes only: what was measured of other features lacks the factor. */
 static void scale_norm(const struct training_parts *parts, struct feature_norm *norm)
 {
     bool scaled = store_info(parts->store)->element == ELEMENT_U8;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Saves, and what is said of them when a training ends. */
+/* Saves, and messages about them when a training ends. */
 #include "trainer/run/training_private.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static enum error say_not_saved(const struct training *training, int64_t step, e
         logdir_newest_step(logdir), logdir_newest_path(logdir));
 }
 
-/* Waits for a save that is going on, and says how it ended; OK if there is none. */
+/* Waits for a save in progress and reports how it ended; OK if there is none. */
 static enum error end_save(struct training *training)
 {
     int64_t step;
@@ -34,8 +34,8 @@ static enum error end_save(struct training *training)
     return OK;
 }
 
-/* A failed save is tried again. A state that is not finite will not be better the next time, nor a
- * logdir that is another trainer's by now. */
+/* A failed save is retried, but not if the state is not finite (it will not become finite) or if
+ * another trainer has taken over the logdir. */
 static enum error put_off_save(struct training *training, enum error error)
 {
     bool is_final = error == ERROR_INPUT || error == ERROR_CONFLICT;
@@ -69,7 +69,7 @@ static enum error begin_save(struct training *training)
     return error ? say_not_saved(training, training_step(training), error) : OK;
 }
 
-/* Saves the state of now, and waits until it is on disk. */
+/* Saves the current state, and waits until it is on disk. */
 static enum error save(struct training *training)
 {
     enum error error = training_finish_save(training);
@@ -101,8 +101,8 @@ enum error training_save_first(struct training *training)
     return error;
 }
 
-/* An evaluator waits for a checkpoint that says it: one that was saved at this step before it was
- * known does not. */
+/* An evaluator waits for a checkpoint that records the end; one that was saved at this step before
+ * the end was known does not. */
 static bool is_end_to_be_told(const struct training *training)
 {
     const struct checkpoint *begin = training->parts.checkpoint;
@@ -111,7 +111,7 @@ static bool is_end_to_be_told(const struct training *training)
              checkpoint_get_facts(begin)->position.ended);
 }
 
-/* Is there something to save? Before the first batch only an empty stream has ended. */
+/* Is there something to save? Before the first batch only the end of an empty stream counts. */
 static bool may_save(const struct training *training, enum error reason)
 {
     int64_t newest = logdir_newest_step(training->parts.logdir);
@@ -140,8 +140,8 @@ enum error training_save_at_end(struct training *training, enum error reason)
     report_pause_begin(training->report);
     if (!error)
         error = save(training);
-    /* What was trained on is of the old order to the last row (the feed compares the order on every
-     * new connection), so it is saved first; but nothing more of it will come. */
+    /* All rows trained on are of the old order (the feed compares the order on every new
+     * connection), so they are saved first; but no more of that order will come. */
     if (!error)
         error = order_watch_ask(&training->watch);
     report_pause_end(training->report);

@@ -18,12 +18,12 @@
 
 #define PREFIX "tombola_worker_"
 
-/* What the routes read. */
+/* The values that the routes report. */
 struct service {
     const struct training_options *options;
     struct report *report;
     pthread_mutex_t lock;
-    int64_t waited_ns; /* the most that was said: a counter never falls */
+    int64_t waited_ns; /* the highest value reported: a counter never falls */
 };
 
 struct training_status {
@@ -134,7 +134,7 @@ static const struct application application = {
 
 /* ---- life cycle --------------------------------------------------------- */
 
-/* SIGHUP reaches one of two readers of tokens, and GnuTLS knows one certificate a process. */
+/* SIGHUP reaches only one of two token readers, and GnuTLS knows one certificate per process. */
 static enum error check_guard(const struct training_options *options)
 {
     const struct guard_options *guard = &options->guard;

@@ -76,7 +76,7 @@ void training_say_best(const struct training *training)
              best_model_step(best), best_model_loss(best));
 }
 
-/* A signal may have cut the test of the step that was saved then. */
+/* A signal may have interrupted the test of the saved step. */
 enum error training_open_best(struct training *training)
 {
     struct training_parts *parts = &training->parts;
