@@ -52,7 +52,7 @@ static enum error open_own(struct checkpoint *checkpoint)
     return error ? error : read_facts(checkpoint);
 }
 
-/* Other programs write no digest, and most of them none of our metadata. */
+/* Files of other programs have no digest, and most have none of our metadata. */
 static enum error open_foreign(struct checkpoint *checkpoint)
 {
     if (safetensors_metadata(checkpoint->file, SAFETENSORS_DIGEST))
@@ -237,7 +237,7 @@ enum error checkpoint_compare_hyperparameters(const struct checkpoint *checkpoin
                      hyperparameter_text(number, model, right));
 }
 
-/* Has the file this tensor with the model's shape? */
+/* Does the tensor have the model's type and shape? */
 static bool same_shape(const struct safetensors_tensor *tensor, const struct model_tensor *view)
 {
     if (tensor->type != SAFETENSORS_F32 || tensor->rank != view->dimensions)
@@ -264,7 +264,7 @@ static enum error read_tensor(const struct checkpoint *checkpoint, const struct 
                             view->count * sizeof(*state));
 }
 
-/* Tensors that begin below `end` in the state are read; the others stay as they are. */
+/* Reads the tensors that begin below `end` in the state; the others stay as they are. */
 static enum error read_tensors(const struct checkpoint *checkpoint,
                                const struct model_layout *layout, size_t end, float *state)
 {

@@ -48,7 +48,8 @@ const char *checkpoint_hidden_text(const struct model_shape *shape,
     return out;
 }
 
-/* The next entry's buffer, with its key set; its value is set by finish(). */
+/* Adds an entry's key and returns its buffer; checkpoint_facts_print() sets the value at the
+ * end. */
 static struct buffer *add(struct checkpoint_metadata *metadata, const char *key)
 {
     struct buffer *text = &metadata->texts[metadata->count];
@@ -73,7 +74,7 @@ static enum error add_float(struct checkpoint_metadata *metadata, const char *ke
     return add_text(metadata, key, text_of_float(value, text));
 }
 
-/* Of a regression that was normalized. */
+/* Only a normalized regression has them. */
 static enum error add_targets(struct checkpoint_metadata *metadata,
                               const struct model_options *model)
 {
@@ -83,7 +84,7 @@ static enum error add_targets(struct checkpoint_metadata *metadata,
     return error ? error : add_float(metadata, "target_deviation", model->target_deviation);
 }
 
-/* Of which the learning rate is always there. */
+/* Those that differ from their defaults. The learning rate is always written. */
 static enum error add_hyperparameters(struct checkpoint_metadata *metadata,
                                       const struct model_options *model)
 {
@@ -250,7 +251,7 @@ static enum error read_targets(const struct safetensors *file, struct model_opti
     return OK;
 }
 
-/* Older checkpoints have none but the learning rate. */
+/* Older checkpoints have only the learning rate. */
 static enum error read_hyperparameters(const struct safetensors *file, struct model_options *model)
 {
     enum error error = OK;
@@ -319,7 +320,7 @@ static enum error read_classes(const struct safetensors *file, const struct mode
     return error;
 }
 
-/* Checkpoints that are older than the names have none. */
+/* Older checkpoints have no names. */
 static enum error read_names(const struct safetensors *file, struct checkpoint_facts *facts)
 {
     static const char what[] = "its list of feature names";
@@ -333,7 +334,7 @@ static enum error read_names(const struct safetensors *file, struct checkpoint_f
     return error;
 }
 
-/* Only of a training on a store with missing= or onehot=. */
+/* Only a training on a store with missing= or onehot= has one. */
 static enum error read_recipe(const struct safetensors *file, struct checkpoint_facts *facts)
 {
     static const char what[] = "its recipe of features";
@@ -356,7 +357,7 @@ static enum error read_vector(const struct safetensors *file, const char *name, 
     return safetensors_read(file, tensor, ret_values, count * sizeof(*ret_values));
 }
 
-/* Only of a training with --normalize. */
+/* Only a training with --normalize has them. */
 static enum error read_norm(const struct safetensors *file, size_t features,
                             struct feature_norm *norm)
 {

@@ -61,8 +61,8 @@ enum error checkpoint_state_add(struct checkpoint_state *state, const char *name
     return OK;
 }
 
-/* The quoted text that is all of [at, end), without its escapes, into `to`, which has room for as
- * many bytes. False: it is none. */
+/* Copies the quoted text that [at, end) consists of, without its escapes, to `to`, which has room
+ * for that many bytes. False: it is not a quoted text. */
 static bool unquote(const char *at, const char *end, char *to)
 {
     char *begin = to;
@@ -98,7 +98,7 @@ static bool begins(const char *at, const char *end, const char *word)
     return (size_t)(end - at) >= strlen(word) && memcmp(at, word, strlen(word)) == 0;
 }
 
-/* One line; the newest's name goes to *newest. */
+/* Parses one line; the name of the newest goes to *newest. */
 static enum error parse_line(struct checkpoint_state *state, const char *at, const char *end,
                              char **newest)
 {

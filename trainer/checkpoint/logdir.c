@@ -23,15 +23,15 @@
 #define PREFIX "model.ckpt-"
 #define SUFFIX ".safetensors"
 #define STATE_LIMIT_BYTES (1 << 20)
-#define TRIES 5       /* of a reader whose file a trainer removed meanwhile */
-#define SAVE_MS 15000 /* that a save may take after a signal */
+#define TRIES 5       /* by a reader whose file a trainer removed meanwhile */
+#define SAVE_MS 15000 /* the longest that a save may take after a signal */
 
 struct logdir {
     char *path;
-    struct logdir_lock lock; /* not locked: opened to look */
+    struct logdir_lock lock; /* not locked: opened for reading */
     bool named;              /* the state is from the file, not guessed */
     struct checkpoint_state state;
-    char *newest_path; /* of the newest that was opened or written; NULL: none */
+    char *newest_path; /* the newest that was opened or written; NULL: none */
     int64_t newest_step;
 };
 
@@ -66,8 +66,8 @@ static bool is_left_over(const char *name)
            strstr(name, ".tmp.");
 }
 
-/* Goes through the folder once: the largest step goes to *ret_step (-1: none); with `clean`, what
- * an interrupted save left is removed. */
+/* Scans the folder: the largest step goes to *ret_step (-1: none); with `clean`, removes what an
+ * interrupted save left. */
 static enum error look(const struct logdir *logdir, bool clean, int64_t *ret_step)
 {
     DIR *folder = opendir(logdir->path);
@@ -103,7 +103,7 @@ static struct logdir *new_logdir(const char *path)
     return NULL;
 }
 
-/* What is left half done in a logdir is as after kill -9: the next one goes on from there. */
+/* May end the process: like kill -9, that leaves a logdir from which the next start can go on. */
 static void begin_wait(struct hang *hang, const char *path)
 {
     hang_begin(hang, HANG_MS, "while the logdir %s does not answer", path);
@@ -119,7 +119,7 @@ static enum error make_folder(const char *path)
     return error;
 }
 
-/* Says by itself whom it waits for. */
+/* The lock logs its own waits. */
 static enum error take_lock(struct logdir *logdir, int64_t patience_ms)
 {
     struct hang hang;
@@ -207,8 +207,8 @@ static enum error say_way_out(enum error error)
         report.message);
 }
 
-/* `checkpoint` into logdir->state; without that file, the one with the largest step counts, which
- * whoever goes on from it is told. */
+/* Reads the file `checkpoint` into logdir->state. Without it the checkpoint with the largest step
+ * counts, which is logged if `tells`. */
 static enum error read_state(struct logdir *logdir, bool tells)
 {
     struct buffer text = BUFFER_INIT(STATE_LIMIT_BYTES);
@@ -240,7 +240,7 @@ static enum error read_state(struct logdir *logdir, bool tells)
     return error;
 }
 
-/* Without a digest a file is good enough to be looked at, but not to train on. */
+/* A file without a digest may be read, but not trained on. */
 static enum error open_checkpoint(const struct logdir *logdir, const char *path,
                                   struct checkpoint **ret)
 {
@@ -248,7 +248,7 @@ static enum error open_checkpoint(const struct logdir *logdir, const char *path,
                                        : checkpoint_open(path, ret);
 }
 
-/* Opens names[index]; TensorFlow's habit of naming checkpoints without an ending works too. */
+/* Opens names[index], also one without a suffix, as TensorFlow names checkpoints. */
 static enum error open_named(const struct logdir *logdir, size_t index, struct checkpoint **ret)
 {
     const char *name = logdir->state.names[index];
@@ -269,7 +269,7 @@ static enum error open_named(const struct logdir *logdir, size_t index, struct c
     return error;
 }
 
-/* The newest is damaged: says which of the others could be used instead. */
+/* The newest is damaged: reports which older one could be used instead. */
 static enum error refuse_damaged(struct logdir *logdir, size_t damaged)
 {
     struct error_report report;
@@ -292,7 +292,7 @@ static enum error refuse_damaged(struct logdir *logdir, size_t damaged)
                      report.message, logdir->path);
 }
 
-/* *ret_passed: the newest that is named is not there. */
+/* *ret_passed: the newest named file is missing, and an older one was opened. */
 static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint,
                               bool *ret_passed)
 {
@@ -338,7 +338,8 @@ static enum error write_state(const struct logdir *logdir)
     return error;
 }
 
-/* false: the file is still there. Names of other forms are not ours to remove, only to forget. */
+/* false: the file is still there. Files with names of other forms are not ours: they are kept, and
+ * only forgotten. */
 static bool remove_file(const struct logdir *logdir, const char *name)
 {
     if (step_of(name) < 0)
@@ -351,8 +352,8 @@ static bool remove_file(const struct logdir *logdir, const char *name)
     return gone;
 }
 
-/* Removes what is named beyond the last LOGDIR_KEPT, the file first and then its name: a kill in
- * between leaves names, by which this is done again. */
+/* Removes all but the last LOGDIR_KEPT, each file before its name: after a kill in between, the
+ * name is still there, and the removal is repeated. */
 static void remove_old(struct logdir *logdir)
 {
     struct checkpoint_state *state = &logdir->state;
@@ -384,9 +385,9 @@ static bool is_named(const struct checkpoint_state *state, const char *file)
     return false;
 }
 
-/* A kill between a save's rename and its naming leaves a file that nothing names; once training
- * has passed it by, it is of no use to anybody. A newer one stays: it is whole, but what counts is
- * what `checkpoint` says, and the same steps come again, to the same bytes. */
+/* A kill after a save's rename and before its naming leaves a file that nothing names; once
+ * training has passed its step, nobody needs it. A newer one stays: it is complete, but
+ * `checkpoint` decides, and the same steps will be made again, with the same bytes. */
 static void remove_orphans(const struct logdir *logdir)
 {
     const char *newest = logdir->state.names[logdir->state.newest];
@@ -446,7 +447,7 @@ enum error logdir_newest(struct logdir *logdir, struct checkpoint **ret_checkpoi
     return error;
 }
 
-/* Names `name` in the state file, which ends the save. The oldest stay named until removed. */
+/* Names `name` in the state file, which completes the save. Old ones stay named until removed. */
 static enum error publish(struct logdir *logdir, const char *name)
 {
     struct hang hang;
@@ -463,8 +464,8 @@ static enum error publish(struct logdir *logdir, const char *name)
     return error;
 }
 
-/* After a failed publish(): the list as the disk has it, and without a file that it does not name.
- * Keeps the error's message. */
+/* After a failed publish(): reads the list from disk again, and removes the file if it is not named
+ * there. Keeps the error's message. */
 static void undo(struct logdir *logdir, const char *name, const char *path, enum error error)
 {
     struct error_report report;
@@ -513,7 +514,7 @@ enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *
     return error;
 }
 
-/* Of the file `checkpoint`, which each save replaces; all zeros where there is none. */
+/* The identity of the file `checkpoint`, which each save replaces; all zeros: there is none. */
 static struct file_identity state_identity(const struct logdir *logdir)
 {
     struct file_identity identity = {.inode = 0};
@@ -524,8 +525,8 @@ static struct file_identity state_identity(const struct logdir *logdir)
     return identity;
 }
 
-/* Has the newest the last step? One that has not, or is damaged, is not read again: `*seen` is its
- * name and save. */
+/* Does the newest checkpoint end the training? One that does not, or is damaged, is not read again:
+ * `*seen` is a hash of its name and its save. */
 static bool is_trained(struct logdir *logdir, int64_t train_steps, enum logdir_end ends,
                        uint64_t *seen)
 {

@@ -41,8 +41,8 @@ static void own_host(char ret_host[HOST_BYTES])
     gethostname(ret_host, HOST_BYTES - 1);
 }
 
-/* A process of this machine has the lock for as long as it lives; what a dead node left on a
- * network file system ends with its lease. */
+/* A process on this machine holds the lock only while it lives; a dead node's lock on a network
+ * file system ends with its lease. */
 static bool may_be_dead(const char *holder)
 {
     char host[HOST_BYTES];
@@ -59,8 +59,8 @@ static enum error refuse_second(const char *folder, const char *holder)
                      folder, holder);
 }
 
-/* A full disk must not keep training from starting here: then nobody is told who has the lock.
- * Synced, since a network file system would keep it on this machine until the file is closed. */
+/* A full disk must not keep training from starting: then the lock does not name its holder. Synced,
+ * because a network file system would keep it on this machine until the file is closed. */
 static bool write_holder(const struct logdir_lock *lock, const char *path)
 {
     char host[HOST_BYTES], text[HOLDER_BYTES];
@@ -75,7 +75,7 @@ static bool write_holder(const struct logdir_lock *lock, const char *path)
     return written;
 }
 
-/* Tries until the lock is had, its holder is known to live, or `patience_ms` is over. */
+/* Tries until it has the lock, its holder is known to live, or `patience_ms` is over. */
 static enum error wait_for_lock(int descriptor, const char *folder, const char *path,
                                 int64_t patience_ms)
 {
@@ -135,7 +135,7 @@ enum error logdir_lock_take(const char *folder, int64_t patience_ms, struct logd
     return error;
 }
 
-/* False: it cannot be read. */
+/* Reads the lock's file from the file server; false: it cannot be read. */
 static bool read_from_server(const char *path, char ret_text[HOLDER_BYTES])
 {
     int descriptor = remote_disk_open(path, 0, remote_disk_holds(path));

@@ -335,7 +335,7 @@ enum error safetensors_read(const struct safetensors *file, const struct safeten
                         PREFIX_BYTES + file->header_bytes + tensor->begin);
 }
 
-/* The header as the writer hashed it: the digits of the digest taken as zeros. */
+/* Hashes the header as the writer did: with zeros in place of the digest's digits. */
 static enum error hash_header(const struct safetensors *file, const char *digest,
                               XXH3_state_t *state)
 {

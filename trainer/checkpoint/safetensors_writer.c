@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The writer: header with a digest of zeros, data, then the digest's digits put in place. */
+/* The writer: a header with a digest of zeros, the data, then the digest in its place. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static void add_entry(struct buffer *header, const struct safetensors_entry *ent
                  begin + entry_bytes(entry));
 }
 
-/* Header with the spaces that let the data begin at a multiple of 8. */
+/* Makes the header, padded with spaces so that the data begins at a multiple of 8. */
 static enum error make_header(struct buffer *header, const struct safetensors_entry **sorted,
                               size_t count, const struct safetensors_pair *metadata,
                               size_t metadata_count, size_t *ret_digest_at)

@@ -22,8 +22,8 @@ enum error sampler_order_fetch(const char *url, const char *stream, int64_t pati
     return error;
 }
 
-/* A server that refuses connections is asked again, with a line in the log, by every request; a
- * bare connection shows it without. */
+/* Every request to a server that refuses connections is retried and logged; a bare connection finds
+ * out silently. */
 static bool takes_connections(const char *url)
 {
     CURL *easy = curl_easy_init();
@@ -48,7 +48,7 @@ enum error sampler_order_peek(const char *url, const char *stream,
     return sampler_order_fetch(url, stream, PEEK_MS, ret_stream);
 }
 
-/* `what` is the sampler's option too. */
+/* `what` is also the name of the sampler's option. */
 static enum error differs(const char *called, const char *what, const char *theirs,
                           const char *ours)
 {
@@ -68,7 +68,7 @@ static enum error differs_in_replacement(const char *called, bool theirs)
                      called, theirs ? "yes" : "no", theirs ? "no" : "yes", theirs ? "" : "out");
 }
 
-/* What is left to differ: a design's own fields, and the version of the sampler. */
+/* The remaining differences: a design's own fields, and the sampler's version. */
 static enum error compare_orders(const struct sampler_stream *theirs, const char *called,
                                  const struct sampler_stream *ours)
 {
@@ -100,7 +100,7 @@ static enum error compare_streams(const struct sampler_stream *theirs, const cha
         return differs(called, "design", theirs->design, ours->design);
     if (theirs->replacement != ours->replacement)
         return differs_in_replacement(called, theirs->replacement);
-    if (strcmp(theirs->tail, ours->tail) != 0) /* it decides where the batches of an epoch end */
+    if (strcmp(theirs->tail, ours->tail) != 0) /* decides where an epoch's batches end */
         return differs(called, "tail", theirs->tail, ours->tail);
     char left[32], right[32];
     snprintf(left, sizeof(left), "%" PRId64, theirs->seed);

@@ -11,16 +11,16 @@
 #include "common/thread.h"
 
 #define RETRY_MS 30000 /* at most */
-#define LONG_MS 5000   /* whoever waits so long for a save wants to know why */
-#define AGAIN_MS 30000 /* and every so often that he still does */
+#define LONG_MS 5000   /* a save that takes longer is logged */
+#define AGAIN_MS 30000 /* and logged again this often */
 
 struct saver {
     struct logdir *logdir;
     pthread_t thread;
     struct checkpoint_snapshot *snapshot; /* NULL: not busy */
     struct checkpoint_snapshot *best;     /* NULL: none */
-    int64_t start_ns, warn_ns;            /* of this save; when it is called long */
-    _Atomic bool done;                    /* the thread is through; see `report` */
+    int64_t start_ns, warn_ns;            /* of this save; when to log it as slow */
+    _Atomic bool done;                    /* the thread has finished; see `report` */
     struct error_report report;
 };
 
@@ -37,7 +37,7 @@ enum error saver_open(struct logdir *logdir, struct saver **ret_saver)
 void saver_close(struct saver *saver)
 {
     int64_t step;
-    struct error_report kept; /* the caller's own error stays the one to tell */
+    struct error_report kept; /* the caller's own error must be kept */
     error_report_take(OK, &kept);
     if (saver && saver_finish(saver, &step))
         log_error("step %lld was not saved: %s", (long long)step, error_message());
@@ -52,7 +52,7 @@ bool saver_is_busy(const struct saver *saver)
     return saver->snapshot != NULL;
 }
 
-/* A hung file server comes back, most often: nothing is given up but by a signal (logdir.h). */
+/* A hung file server usually comes back: only a signal ends the wait (logdir.h). */
 static void warn_if_long(struct saver *saver)
 {
     int64_t now_ns = clock_now_ns();
