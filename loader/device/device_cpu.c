@@ -51,8 +51,8 @@ static enum error cpu_memory_new(struct device *device, size_t bytes, void **ret
     void *memory = aligned_alloc(alignment, rounded);
     if (!memory)
         return error_set_memory(bytes, "a device buffer");
-    /* Huge pages are a wish: small ones do too. Pages given back come again as zeros, when they are
-     * touched: nothing is cleared twice. */
+    /* Huge pages are preferred, not required. Pages given back are zeros when touched again:
+     * nothing is cleared twice. */
     if (alignment < HUGE_PAGE_BYTES || madvise(memory, rounded, MADV_HUGEPAGE) ||
         madvise(memory, rounded, MADV_DONTNEED))
         memset(memory, 0, rounded);
@@ -283,7 +283,7 @@ static const void *row_at(const struct device_rows *from, size_t i, size_t row_b
     if (i + ROWS_AHEAD < from->count) {
         const uint8_t *next = rows + from->places[i + ROWS_AHEAD] * from->stride_bytes;
         for (size_t at = 0; at < row_bytes; at += LINE_BYTES)
-            __builtin_prefetch(next + at, 0, 2); /* into the second cache: it takes more at once */
+            __builtin_prefetch(next + at, 0, 2); /* into L2, which takes more lines at once */
     }
     return rows + from->places[i] * from->stride_bytes;
 }

@@ -21,9 +21,9 @@ struct copier {
     struct ring *ring;
     struct device_queue *queue;
     struct device_moments moments;
-    size_t together; /* slots that are copied at once, at most */
-    void *staging;   /* [together], as their host memory lies there: u8 on their way to f32, in
-                      * device memory; NULL: not needed */
+    size_t together; /* most slots that are copied at once */
+    void *staging;   /* [together], laid out like the slots' host memory: u8 to be converted to f32,
+                      * in device memory; NULL: not needed */
     _Atomic int64_t busy_ns;
     pthread_t thread;
     bool started;
@@ -246,7 +246,7 @@ static void *run(void *context)
     size_t count;
     while (!take_slots(copier, slots, &count) && bring(copier, slots, count))
         ;
-    return NULL; /* what ended it is in the ring, where the caller meets it too */
+    return NULL; /* the ring has the reason, which the caller gets too */
 }
 
 /* On a CPU nothing is copied, and the first batch is needed first. */
@@ -254,7 +254,7 @@ static size_t slots_together(const struct copier *copier, size_t part)
 {
     size_t fit = TOGETHER_BYTES / part;
     if (copier->options.device->kind == DEVICE_CPU || fit < 2 ||
-        ring_slot(copier->ring, 0)->lengths) /* what lies between two is longer than they are */
+        ring_slot(copier->ring, 0)->lengths) /* the gaps between slots are longer than their rows */
         return 1;
     return fit < TOGETHER_MOST ? fit : TOGETHER_MOST;
 }

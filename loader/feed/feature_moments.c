@@ -48,7 +48,7 @@ static enum error fill(struct device_moments *copy, const struct feature_moments
     enum error error = device_copy_in(device, queue, copy->mean, host, bytes);
     if (!error)
         error = device_copy_in(device, queue, copy->deviation, host + features, bytes);
-    enum error waited = device_queue_wait(device, queue); /* the first copy may be on its way */
+    enum error waited = device_queue_wait(device, queue); /* the first copy may be in progress */
     return error ? error : waited;
 }
 

@@ -39,14 +39,14 @@ struct closing {
 };
 
 struct feed {
-    struct closing *closing;     /* of errand */
-    struct errand *errand;       /* ends and frees the rest; allocated when the feed is opened */
-    bool is_ending;              /* it was started */
-    struct feed_options options; /* defaults filled in */
+    struct closing *closing;                /* freed by `errand` */
+    struct errand *errand;                  /* ends and frees all else; allocated at open */
+    bool is_ending;                         /* the errand was started */
+    struct feed_options options;            /* defaults filled in */
     char *url, *stream, *token, *authority; /* owned copies of the options' texts */
-    struct http_credentials credentials;    /* the last two */
+    struct http_credentials credentials;    /* `token` and `authority` */
     struct sampler_stream expected;         /* a copy of the options' */
-    struct index_set done;                  /* the same */
+    struct index_set done;                  /* a copy of the options' */
     struct store *cache; /* of options.store; NULL: rows are fetched from the store itself */
     struct resident_set *resident;     /* NULL: no rows stay on the device */
     struct row_attributes *attributes; /* NULL: none are wanted */
@@ -388,11 +388,11 @@ void feed_close(struct feed *feed)
     struct closing *closing = feed->closing;
     int64_t close_ms = feed->options.close_ms;
     const char *place = NULL;
-    struct error_report before; /* why it is closed, perhaps; closing may meet errors of its own */
+    struct error_report before; /* perhaps why it is closed; closing may overwrite it */
     error_report_take(OK, &before);
     if (!begin_to_end(feed)) {
         struct closing alone;
-        closing_init(&alone, feed); /* without a thread it takes as long as what hangs */
+        closing_init(&alone, feed); /* without a thread, closing may hang */
         sem_post(&alone.may_free);
         free_all(&alone);
     } else {

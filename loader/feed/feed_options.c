@@ -21,7 +21,7 @@
 /* Few targets for floats converted from bytes, so that they stay in the second-level cache
  * (README). */
 #define TARGETS_LEAST 4
-#define CACHE_BYTES (1u << 20) /* where the system does not say */
+#define CACHE_BYTES (1u << 20) /* if the system reports none */
 /* Large batches: a slot each for filling, copying and training, and more while all of them need
  * fewer than this many bytes. */
 #define SLOTS_LEAST 3
@@ -31,7 +31,7 @@
  * instead of 46 with one lease per request; 64 slots would save another ms, but leases must expire
  * before others get them if this process dies. */
 #define LEASES_AT_ONCE 8
-#define LEASED_ROWS_AT_ONCE 4096 /* of larger batches fewer; they hide a request by themselves */
+#define LEASED_ROWS_AT_ONCE 4096 /* larger batches: fewer leases, as each hides a request */
 #define LEASES_AHEAD_DEFAULT 2
 /* Ids in the pull queue: enough to hide a request's latency, few for large batches. */
 #define QUEUE_ROWS 8192
@@ -271,7 +271,7 @@ size_t feed_options_queue_capacity(const struct feed_options *options)
 {
     size_t capacity = QUEUE_ROWS / options->batch_rows;
     if (options->pull ==
-        FEED_DRAW) /* what is drawn and not delivered is gone: only what is needed */
+        FEED_DRAW) /* draws that are not delivered are lost: draw only what is needed */
         capacity = options->draws_ahead;
     if (options->pull == FEED_LEASE)
         capacity = feed_options_leases_at_once(options);

@@ -20,9 +20,9 @@ struct fetcher {
     struct fetchers *all;
     struct reader *reader;
     enum row_status *status;      /* [B] */
-    uint32_t *numbers;            /* [B]: the labels that the sampler says */
-    struct resident_rows missing; /* where rows stay on the device */
-    struct feature_range range;   /* of the first rows that it fetched */
+    uint32_t *numbers;            /* [B]: label numbers from the sampler */
+    struct resident_rows missing; /* used if rows stay on the device */
+    struct feature_range range;   /* of the first rows fetched */
     pthread_t thread;
     bool started;
 };
@@ -244,14 +244,14 @@ static void *run(void *context)
             struct error_report report;
             error_report_take(error, &report);
             ring_end(all->ring, pull.sequence, &report);
-            pull_queue_stop(all->queue); /* all batches before this one are taken already */
+            pull_queue_stop(all->queue); /* all earlier batches are already taken */
             break;
         }
         ring_filled(all->ring, slot, pull.sequence);
     }
     if (fetcher->range.rows < JUDGED_ROWS)
         judge_values(fetcher);
-    return NULL; /* its last slot stays FILLING: nothing is delivered any more */
+    return NULL; /* its last slot may stay FILLING: nothing more is delivered */
 }
 
 /* ---- life cycle --------------------------------------------------------- */

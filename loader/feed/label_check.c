@@ -16,8 +16,8 @@ static const char what_labels[] = "the answer to GET /labels";
 
 struct label_check {
     const struct store_info *store;
-    double *wanted; /* owned; [count]: as the store gives the label; NAN: the store has none such */
-    char **texts;   /* owned; [count]: as the sampler says them */
+    double *wanted; /* owned; [count]: the store's values; NAN: the store lacks the label */
+    char **texts;   /* owned; [count]: the sampler's texts */
     size_t count;   /* 0: nothing is compared */
 };
 

@@ -20,10 +20,10 @@
 #include "loader/feed/lease_list.h"
 
 #define AT_ONCE 512     /* seqs a request */
-#define ACK_PAUSE_MS 20 /* between two requests with acks: several go in one */
+#define ACK_PAUSE_MS 20 /* between two requests with acks, so that each carries several */
 #define AGAIN_MS 1000   /* after a request that failed */
 #define LEAST_RENEW_MS 10
-#define END_MS 5000 /* for the last words to a sampler that is away */
+#define END_MS 5000 /* for the last requests, if the sampler is away */
 
 struct lease_keeper {
     struct sampler_client *client; /* the thread's */
@@ -32,12 +32,12 @@ struct lease_keeper {
     pthread_t thread;
     bool started;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* something to do for the thread */
+    pthread_cond_t changed; /* the thread has something to do */
     pthread_cond_t acked;
     struct lease_list list;
-    size_t done;                  /* of them */
-    int64_t renew_ns, expires_ms; /* when all are renewed next; for how long */
-    int64_t ack_ns;               /* not before */
+    size_t done;                  /* of the list's leases */
+    int64_t renew_ns, expires_ms; /* when to renew all leases next; for how long */
+    int64_t ack_ns;               /* send no acks before */
     bool hurried, stopping;
 };
 
@@ -217,7 +217,7 @@ static void end(struct lease_keeper *keeper)
 static void *run(void *context)
 {
     struct lease_keeper *keeper = context;
-    stop_spare_thread(); /* what was given back before a signal is acked after it */
+    stop_spare_thread(); /* batches put back before a signal are acked after it */
     for (;;) {
         pthread_mutex_lock(&keeper->lock);
         wait_for_work(keeper);
@@ -248,11 +248,11 @@ static enum error name_worker(struct lease_keeper *keeper, const char *worker)
                          SAMPLER_WORKER_BYTES - 1);
     if (length > 0) {
         memcpy(keeper->worker, worker, length + 1);
-        /* Above all that an earlier life of this name has used. */
+        /* Above all seqs that an earlier worker of this name has used. */
         atomic_init(&keeper->next_seq, (int64_t)(clock_wall_seconds() * 1e6));
         return OK;
     }
-    (void)getrandom(&chance, sizeof(chance), GRND_NONBLOCK); /* else the time will do */
+    (void)getrandom(&chance, sizeof(chance), GRND_NONBLOCK); /* otherwise the time is enough */
     if (gethostname(host, sizeof(host) - 1) || !host[0])
         snprintf(host, sizeof(host), "host");
     for (size_t at = strspn(host, allowed); host[at]; at += strspn(host + at, allowed))

@@ -6,7 +6,7 @@
 #define RECENT_BATCHES 64
 #define WORKERS_LIMIT 1024
 #define BEGIN_BATCHES 4
-#define REQUESTS 2 /* for all that may be ahead */
+#define REQUESTS 2 /* that bring everything leased ahead */
 
 void lease_share_begin(struct lease_share *share, const struct sampler_stream *stream)
 {

@@ -14,7 +14,7 @@ static enum error ask_for(struct pull_connection *connection, struct pull_plan *
     pull_plan_at(plan, index, ret_request);
     enum error error =
         sampler_client_index(connection->client, ret_request->size, ret_request->index, ret_batch);
-    if (error == ERROR_USAGE && plan->block > 1) { /* such as a smaller --max-size */
+    if (error == ERROR_USAGE && plan->block > 1) { /* for example, --max-size is smaller */
         log_debug("batches are requested one by one: %s", error_message());
         pull_plan_single(plan);
         pull_plan_at(plan, index, ret_request);
@@ -64,7 +64,7 @@ static enum error ask_the_same(struct pull_connection *connection,
             return error;
         error = sampler_client_describe(connection->client, &now);
         if (!error)
-            error = sampler_stream_compare(stream, &now); /* which says why orders differ */
+            error = sampler_stream_compare(stream, &now); /* reports how the orders differ */
         if (!error)
             error = sampler_client_check_order(connection->client, stream);
         if (error || !sampler_client_reconnected(connection->client))

@@ -43,7 +43,7 @@ void pull_plan_init(struct pull_plan *plan, const struct sampler_stream *stream,
     else if (plan->drop)
         plan->epoch_batches = draws / rows;
     if (plan->drop && plan->epoch_batches == 0)
-        plan->plain = false; /* the sampler refuses such a size, and says so best */
+        plan->plain = false; /* the sampler refuses such a size with the best message */
     if (plan->plain && rows_ahead > batch_rows)
         plan->block = (int64_t)(rows_ahead / batch_rows);
     if (plan->block > BLOCK_LIMIT)

@@ -19,7 +19,7 @@
 
 /* Approximate units per request of FEED_INDEX. */
 #define ROWS_AHEAD 4096
-#define GRACE_MS 100 /* what is lent to a feed that closes is heard of, and released */
+#define GRACE_MS 100 /* a closing feed waits this long for responses, to release their leases */
 
 /* ---- stream and store --------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #include "loader/feed/puller_private.h"
 
 #define TICK_MS 100
-#define LENT_MS 500 /* between two questions whether there is more than what is lent */
+#define LENT_MS 500 /* between two requests while every remaining batch is leased */
 
 static bool may_push(const struct puller *puller, const struct pull_connection *mine)
 {

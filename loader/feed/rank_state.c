@@ -48,7 +48,7 @@ enum error rank_state_parse(struct rank_state *state, const char *text,
     if (!error) {
         state->first = index_set_gap(&batches, 0, INT64_MAX).first;
         *ret_stream = position.stream;
-        ret_stream->epochs = SAMPLER_EPOCHS_ANY; /* more of them are no other order */
+        ret_stream->epochs = SAMPLER_EPOCHS_ANY; /* another number of epochs is the same order */
         error = take_steps(state, &batches);
     }
     index_set_release(&batches);

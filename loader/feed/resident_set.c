@@ -16,19 +16,19 @@ struct resident_set {
     struct device *device;
     void *memory; /* owned; [limit + K * B, row_bytes] */
     size_t batch_rows;
-    uint32_t limit; /* places of rows that stay */
+    uint32_t limit; /* places for resident rows */
     pthread_mutex_t lock;
-    uint32_t count;    /* of them that have a row */
-    uint32_t *by_row;  /* owned; [row_limit]: 1 + the place of the row with this number; NULL: */
-    int64_t row_limit; /* ids are a column, and */
-    struct hash_table table; /* places by ids */
+    uint32_t count;    /* places that have a row */
+    uint32_t *by_row;  /* owned; [row_limit]: 1 + the place of the row with this number; NULL if */
+    int64_t row_limit; /* ids are a column; then */
+    struct hash_table table; /* finds places by id */
     int64_t *ids;            /* owned; [limit] */
-    int64_t *sequences;      /* owned; [limit]: of the batch that brings it */
+    int64_t *sequences;      /* owned; [limit]: the number of the batch that brings the row */
     double *labels;          /* owned; [limit] */
     uint8_t *status;         /* owned; [limit]: enum row_status, or PENDING */
     _Atomic int64_t resident, copied;
 };
-#define PENDING 255 /* somebody is fetching it */
+#define PENDING 255 /* a fetcher is fetching it */
 
 /* ---- places by ids ------------------------------------------------------ */
 
@@ -115,8 +115,7 @@ static void finish(const struct resident_set *set, const struct missing *missing
     rows->kept = missing->kept;
     rows->count = missing->kept + missing->own;
     for (size_t i = 0; i < missing->own; i++) {
-        size_t at =
-            rows->at[own_at + i]; /* what stands there was not written over: kept + own <= B */
+        size_t at = rows->at[own_at + i]; /* not overwritten yet: kept + own <= B */
         rows->at[missing->kept + i] = at;
         places[at] = resident_set_own(set, slot) + (uint32_t)i;
     }
@@ -157,7 +156,7 @@ void resident_set_fetched(struct resident_set *set, const struct resident_rows *
     atomic_fetch_add(&set->copied, (int64_t)missing->count);
     if (missing->kept == 0)
         return;
-    for (size_t i = 0; i < count; i++) { /* an id that comes twice has one place */
+    for (size_t i = 0; i < count; i++) { /* a repeated id has one place */
         size_t kept = places[i] - (size_t)missing->first;
         if (places[i] < missing->first || kept >= missing->kept)
             continue;

@@ -22,9 +22,9 @@
 #include "loader/feed/slot_memory.h"
 
 #define TICK_MS 100
-#define LONG_WAIT_MS 5000 /* until the caller is told what it waits for */
+#define LONG_WAIT_MS 5000 /* until the log says what the caller waits for */
 #define AGAIN_MS 10000
-#define SLICES_MS 1000 /* waits that are no further apart are one */
+#define SLICES_MS 1000 /* closer waits count as one */
 #define REASON_BYTES 400
 
 struct ring {
@@ -37,18 +37,18 @@ struct ring {
     size_t counts[SLOT_STATES];
     size_t cursor;          /* where the search for a free slot begins */
     size_t free_waiters;    /* fetchers in ring_take_free() */
-    size_t wake_free_at;    /* free slots that are worth waking them for */
-    size_t target_waiters;  /* copiers in ring_take_ready() whose slot is there, but no target */
-    size_t wake_target_at;  /* free targets that are worth waking them for */
+    size_t wake_free_at;    /* free slots needed to wake them */
+    size_t target_waiters;  /* copiers in ring_take_ready() with a slot, but no target */
+    size_t wake_target_at;  /* free targets needed to wake them */
     int64_t next_copy;      /* numbers below it are copied, or being copied */
-    bool copier_waits;      /* for `next_copy` to be READY */
-    int64_t wanted_copied;  /* what the caller waits for; -1: it does not */
+    bool copier_waits;      /* until `next_copy` is READY */
+    int64_t wanted_copied;  /* number that the caller waits for; -1: none */
     _Atomic int64_t pulled; /* numbers below it were pulled */
     bool stopped, interrupted;
-    int64_t awaited;                     /* what the caller waited for last, perhaps in slices, */
-    int64_t since_ns, until_ns, warn_ns; /* since, and until; when the log is to say so */
+    int64_t awaited;                     /* number waited for last, perhaps in slices: */
+    int64_t since_ns, until_ns, warn_ns; /* from when, until when; when to log it */
     char reason[REASON_BYTES];           /* why the sampler has no batch; "": not known */
-    int64_t end; /* the first number that does not come; INT64_MAX: not known yet */
+    int64_t end; /* the first number that will not come; INT64_MAX: not known yet */
     struct error_report end_report;
 };
 
@@ -191,7 +191,7 @@ void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence)
     bool is_next = ring->next_copy == sequence;
     bool caller_copies = ring->shape.caller_copies && ring->wanted_copied == sequence;
     bool copier_waits = ring->copier_waits;
-    pthread_mutex_unlock(&ring->lock); /* whoever is woken does not wait for it again */
+    pthread_mutex_unlock(&ring->lock); /* so that a woken thread does not block on it */
     if (is_next && caller_copies)
         pthread_cond_signal(&ring->copied);
     else if (is_next && copier_waits)
@@ -270,7 +270,7 @@ void ring_copied(struct ring *ring, struct slot *slot)
 static void warn_of_long_wait(const struct ring *ring, int64_t sequence, int64_t waited_ns)
 {
     bool pulled = sequence < atomic_load_explicit(&ring->pulled, memory_order_relaxed);
-    enum slot_state state = pulled ? SLOT_FILLING : SLOT_FREE; /* those have no number yet */
+    enum slot_state state = pulled ? SLOT_FILLING : SLOT_FREE; /* slots without a number yet */
     for (size_t i = 0; i < ring->shape.slots; i++) {
         const struct slot *slot = &ring->slots[i];
         if ((slot->state == SLOT_READY || slot->state == SLOT_COPYING) &&

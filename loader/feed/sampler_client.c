@@ -27,12 +27,12 @@ struct sampler_client {
     struct http_client *http;
     char *url; /* owned, for messages */
     char stream[SAMPLER_NAME_BYTES];
-    char reader[HOST_BYTES + 12]; /* HOST-PID, beside index=; "": the sampler refuses it */
+    char reader[HOST_BYTES + 12]; /* HOST-PID, sent with index=; "": the sampler refuses it */
     int64_t patience_ms;
-    bool one_lease;                 /* a request; the sampler refuses several */
+    bool one_lease;                 /* one lease per request: the sampler refuses several */
     struct http_response response;  /* of the last batch */
     bool reconnected, repeated;     /* by the last request */
-    char order[SAMPLER_NAME_BYTES]; /* of the last batch by index; "": the sampler does not say */
+    char order[SAMPLER_NAME_BYTES]; /* of the last batch by index; "": not sent */
 };
 
 /* ---- opening ------------------------------------------------------------ */
@@ -161,7 +161,7 @@ static enum error code_of_status(int status)
         return ERROR_NOT_FOUND;
     case 409:
         return ERROR_CONFLICT;
-    default: /* what passes was asked for again until patience was over */
+    default: /* passing statuses were retried until patience ran out */
         return http_status_is_passing(status) ? ERROR_TIMEOUT : ERROR_NETWORK;
     }
 }
@@ -252,7 +252,7 @@ enum error sampler_stream_parse(const char *text, size_t length, const char *wha
         error = copy_name(json, "design", what, stream.design);
     if (!error)
         error = copy_name(json, "tail", what, stream.tail);
-    if (!error && cJSON_GetObjectItemCaseSensitive(json, "order")) /* samplers of old have none */
+    if (!error && cJSON_GetObjectItemCaseSensitive(json, "order")) /* older samplers have none */
         error = copy_name(json, "order", what, stream.order);
     stream.mixes_splits = cJSON_GetObjectItemCaseSensitive(json, "splits") != NULL;
     if (!error)
@@ -308,7 +308,7 @@ enum error sampler_client_labels(struct sampler_client *client, struct buffer *b
     enum error error = get(client, target, &response);
     bool given = !error && response.status == 200;
     bool kept = response.status == 401 || response.status == 403 || response.status == 404;
-    if (error == ERROR_NETWORK && response.status == 200) /* over the limit, in the middle of it */
+    if (error == ERROR_NETWORK && response.status == 200) /* too long: cut off at the limit */
         error = OK;
     else if (!error && !given)
         error = refuse_status(client, "GET", target, &response);
@@ -352,7 +352,7 @@ static enum error compare_orders(const struct sampler_stream *before,
                        now->replacement ? "on" : "off");
     if (before->seed != now->seed)
         return differs_in_number("seed", before->seed, now->seed);
-    if (strcmp(before->order, now->order) != 0) /* by a design's own fields, or by the version */
+    if (strcmp(before->order, now->order) != 0) /* a design's own fields, or the version */
         return differs("order", before->order, now->order);
     return OK;
 }

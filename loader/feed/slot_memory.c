@@ -11,7 +11,7 @@
 #include "common/machine.h"
 
 #define ALIGNMENT_BYTES ((size_t)4096)
-#define FAR_BYTES ((size_t)64 << 10) /* a stride of rows that is many pages long */
+#define FAR_BYTES ((size_t)64 << 10) /* rows with a stride of many pages */
 
 /* Where each part begins in the piece of host memory: slot 0's, slot 1's, ... */
 struct host_layout {
@@ -21,10 +21,10 @@ struct host_layout {
 
 /* A small per-row item that is also on the device. */
 struct side {
-    size_t bytes;    /* a row; 0: not wanted */
-    size_t begin;    /* as those of a layout */
-    void *device;    /* owned; of all slots; NULL: those of the host are the device's */
-    bool made_there; /* the host has none of it, where the device has memory of its own */
+    size_t bytes;    /* per row; 0: not wanted */
+    size_t begin;    /* as in struct host_layout */
+    void *device;    /* owned; all slots' items; NULL: the device uses the host's */
+    bool made_there; /* made on the device: if that has its own memory, the host has none */
 };
 enum { LABELS, ONE_HOT, WEIGHTS, GROUPS, LENGTHS, PLACES, SIDES };
 
@@ -36,7 +36,7 @@ struct slot_memory {
     struct host_layout layout;
     struct side sides[SIDES];
     void *memory; /* owned; the targets; NULL: a slot's target is its host memory */
-    void **free;  /* [targets], a stack of those that no slot has; NULL: each slot keeps its own */
+    void **free;  /* [targets], a stack of unused ones; NULL: each slot keeps its own */
     size_t free_count;
 };
 
@@ -249,7 +249,7 @@ static void slot_release(const struct slot_memory *memory, struct slot *slot)
 {
     struct device *device = memory->device;
     if (slot->released && device_event_wait(device, slot->released))
-        log_warning("%s", error_message()); /* the caller's work with it is not done */
+        log_warning("%s", error_message()); /* the caller's work with the slot failed */
     device_event_free(device, slot->copied);
     device_event_free(device, slot->released);
 }
