@@ -187,7 +187,7 @@ enum error csv_block_cut(struct csv_block *block, struct text_file *file, struct
         block->lines += (int64_t)csv_count_lines(block->memory + block->stretch_bytes,
                                                  end - block->stretch_bytes, &plain);
         block->plain &= plain;
-    } else { /* a long record of another block reaches beyond it */
+    } else { /* all of it belongs to a long record of another block */
         begin = end = 0;
         block->lines = 0;
     }

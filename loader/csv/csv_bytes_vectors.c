@@ -20,15 +20,15 @@
 /* Bit i stands for byte i of a chunk. */
 struct chunk_bits {
     uint64_t digits, delimiters;
-    uint64_t one, two, three, four; /* so many digits, or more, stand in front */
+    uint64_t one, two, three, four; /* at least this many digits precede the byte */
 };
 
 struct run {
     const char *at;   /* the chunk */
-    const char *rest; /* behind the last field that is done */
+    const char *rest; /* after the last parsed field */
     uint8_t *out;
     size_t left;     /* fields */
-    uint64_t digits; /* of the chunk before */
+    uint64_t digits; /* of the previous chunk */
 };
 
 INLINE struct run run_begin(const char *at, size_t count, uint8_t *out)
@@ -198,7 +198,7 @@ static bool supports_avx2(void)
 
 /* Half a chunk. */
 struct half {
-    __m256i digits; /* 0 where there is none */
+    __m256i digits; /* 0 where the byte is no digit */
     __m256i is_digit;
     __m256i values; /* of the fields that end here */
     uint32_t digit_bits, delimiter_bits, over_bits;

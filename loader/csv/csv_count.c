@@ -9,7 +9,7 @@
 #endif
 
 #define LANES 32
-#define LANE_LIMIT 255 /* what a lane can count to */
+#define LANE_LIMIT 255 /* a lane's largest count */
 
 typedef uint8_t lanes __attribute__((vector_size(LANES)));
 
@@ -76,7 +76,7 @@ size_t csv_count_lines(const char *data, size_t length, bool *ret_plain)
 /* ---- records ------------------------------------------------------------ */
 
 struct record_scan {
-    size_t at;    /* how far it has come */
+    size_t at;    /* bytes scanned so far */
     size_t lines; /* LFs so far */
     bool open;    /* in quotes */
     bool ended;   /* the record ends at `at` */

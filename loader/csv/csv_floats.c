@@ -8,7 +8,7 @@
 #include "common/text.h"
 #include "loader/store/feature.h"
 
-#define FIELD_LIMIT_BYTES 64 /* longer ones are left to who splits the record */
+#define FIELD_LIMIT_BYTES 64 /* longer fields are left to the splitter */
 
 size_t csv_floats_plain(const char **at, size_t count, char delimiter, void *out, bool *is_u8)
 {
@@ -37,7 +37,7 @@ size_t csv_floats_decode(const char **at, size_t count, char delimiter, void *ou
     size_t done = 0, got = 1;
     while (way && done < count && got > 0) {
         done += way(at, count - done, delimiter, next + done * sizeof(float), is_u8);
-        /* What the vectors left: one field, then they go on. */
+        /* A field that the vectors cannot parse; they go on after it. */
         got = done < count ? csv_floats_plain(at, 1, delimiter, next + done * sizeof(float), is_u8)
                            : 0;
         done += got;

@@ -61,14 +61,14 @@ AVX2 static size_t decode_avx2(const char **at, size_t count, char delimiter, vo
         __m128i digits = _mm_sub_epi8(text, _mm_set1_epi8('0'));
         __m128i is_digit = _mm_cmpeq_epi8(_mm_min_epu8(digits, _mm_set1_epi8(9)), digits);
         unsigned ends = bits_of(_mm_cmpeq_epi8(text, delimiters));
-        unsigned inside = (ends & -ends) - 1; /* the bytes of the field; all, where it has no end */
+        unsigned inside = (ends & -ends) - 1; /* the field's bytes; all, if it ends later */
         unsigned points = bits_of(_mm_cmpeq_epi8(text, _mm_set1_epi8('.'))) & inside;
         unsigned minus = bits_of(_mm_cmpeq_epi8(text, _mm_set1_epi8('-'))) & inside & 1;
         unsigned places = bits_of(is_digit) & inside;
         if (!ends || !places || (places | points | minus) != inside || (points & (points - 1)))
             break;
         unsigned length = (unsigned)__builtin_ctz(ends);
-        /* Behind the point; without one `points - 1` has all bits. */
+        /* Digits after the point; without a point `points - 1` has all bits. */
         unsigned fraction = (unsigned)__builtin_popcount(inside & ~(points ^ (points - 1)));
         digits = _mm_and_si128(digits, is_digit);
         __m128i behind = _mm_shuffle_epi8(digits, load(to_end + length));

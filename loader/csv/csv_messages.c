@@ -55,7 +55,7 @@ enum error csv_store_refuse_empty(const struct csv_store *store)
 struct search {
     const struct csv_store *store;
     const int64_t *rows; /* wanted; [count] */
-    int64_t *lines;      /* of each of them */
+    int64_t *lines;      /* [count]: their lines */
     size_t count, found;
     int64_t row; /* the next */
 };

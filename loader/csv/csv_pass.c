@@ -14,7 +14,7 @@
 
 #define THREADS_LIMIT 8
 #define SLOTS_LIMIT (THREADS_LIMIT + 2)
-#define BYTES_PER_THREAD ((uint64_t)4 << 20) /* less is not worth a thread */
+#define BYTES_PER_THREAD ((uint64_t)4 << 20) /* less does not justify a thread */
 #define STOP_CHECK_MS 200
 
 enum slot_state { SLOT_FREE, SLOT_WORKING, SLOT_READY };
@@ -22,7 +22,7 @@ enum slot_state { SLOT_FREE, SLOT_WORKING, SLOT_READY };
 struct slot {
     enum slot_state state;
     uint64_t number;            /* of its block */
-    struct error_report report; /* code OK: worked on */
+    struct error_report report; /* code OK: processed */
     struct csv_block block;
     void *result;
 };
@@ -33,11 +33,11 @@ struct run {
     pthread_mutex_t lock; /* all below */
     pthread_cond_t changed;
     struct slot slots[SLOTS_LIMIT];
-    struct slot *free_slots[SLOTS_LIMIT]; /* the one that was used last is the last */
+    struct slot *free_slots[SLOTS_LIMIT]; /* the most recently used one is the last */
     size_t free_count;
-    uint64_t block_count;   /* UINT64_MAX: the text's end was not met yet */
-    uint64_t claimed, cut;  /* how many blocks are */
-    struct csv_place place; /* where the next one begins; whose turn it is to cut may touch it */
+    uint64_t block_count;   /* UINT64_MAX: the text's end is not found yet */
+    uint64_t claimed, cut;  /* numbers of blocks */
+    struct csv_place place; /* where the next block begins; only for the thread whose turn it is */
     bool ended;             /* a block failed before it was cut, or the caller gave up */
 };
 
@@ -102,7 +102,7 @@ static enum error make_block(struct run *run, struct slot *slot, struct text_fil
     if (error)
         error_report_take(error, &report);
     if (!await_turn(run, slot))
-        return ERROR_CANCELLED; /* nobody asks for it any more */
+        return ERROR_CANCELLED; /* the pass has ended meanwhile */
     if (error)
         error = error_restore(&report);
     else
@@ -142,7 +142,7 @@ static void *worker(void *argument)
     struct text_file file;
     struct slot *slot;
     if (text_file_open(&file, &run->source->text))
-        return NULL; /* the caller meets it too */
+        return NULL; /* the caller gets the same error */
     while ((slot = await_work(run)))
         work_on(run, slot, &file);
     text_file_close(&file);

@@ -40,7 +40,7 @@ void csv_decoder_release(struct csv_decoder *decoder)
     decoder->bytes = NULL;
 }
 
-#define NEAR_BYTES 16 /* a loop finds what is nearer before memchr() begins */
+#define NEAR_BYTES 16 /* a loop finds nearer bytes faster than memchr() */
 
 /* ---- fast path ---------------------------------------------------------- */
 
@@ -114,11 +114,11 @@ static bool set_key(struct store_row *row, enum column_role role, const struct t
 /* A record being parsed. */
 struct quick {
     const struct csv_decoder *decoder;
-    const char *end;      /* behind the record's LF: of the block if it is plain */
+    const char *end;      /* after the record's LF; the block's end if it is plain */
     bool plain;           /* there is no quote */
     size_t fields;        /* of the record */
     enum element element; /* of the features */
-    uint8_t *features;    /* where the next one goes; NULL: they are passed over */
+    uint8_t *features;    /* where to write the next one; NULL: they are skipped */
     struct store_row *row;
 };
 
@@ -307,7 +307,7 @@ static const char *decode_quickly(struct csv_decoder *decoder, const char *recor
     size_t runs = columns->run_count;
     const char *at = record;
     if (features && columns->plan.recipe)
-        return NULL; /* texts and missing values are the slow path's */
+        return NULL; /* the slow path handles texts and missing values */
     *row = store_row_fresh;
     if (row_limit_varies(&columns->limit)) {
         if (!quick_open_run(decoder, &quick, record, &open))
@@ -387,7 +387,7 @@ static enum error refuse_for(const struct csv_decoder *decoder, size_t column, c
 static enum error refuse_field(const struct csv_decoder *decoder, size_t column, const char *wanted)
 {
     const struct csv_columns *columns = decoder->columns;
-    /* No parameter changes the features of others. */
+    /* No parameter changes only some features. */
     bool has_way = !row_limit_varies(&columns->limit) &&
                    !(columns->element.told && columns->roles[column] == COLUMN_FEATURE);
     return refuse_for(decoder, column, wanted,

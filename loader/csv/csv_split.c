@@ -102,7 +102,7 @@ static void on_field(void *text, size_t length, void *context)
 {
     struct csv_splitter *splitter = context;
     if (splitter->row_ended)
-        return; /* behind a stray CR: refused anyway */
+        return; /* after a stray CR: the record is refused anyway */
     if (length > 0)
         memcpy(splitter->write, text, length);
     add_field(splitter, splitter->write, length);
@@ -173,7 +173,7 @@ enum error csv_split_quoted(struct csv_splitter *splitter, char *record, size_t 
     splitter->write = record;
     splitter->row_ended = false;
     error = parse_record(splitter, record, length);
-    if (error) { /* libcsv keeps what it has of a row: the next one starts afresh */
+    if (error) { /* libcsv keeps part of a row: the next one needs a new parser */
         csv_free(&splitter->parser);
         splitter->parser_ready = false;
     }

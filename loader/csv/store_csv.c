@@ -44,7 +44,7 @@ static enum error read_uri(struct csv_store *store, struct uri *uri,
     if (!error)
         error = element_choice_read(&ret_choice->element, uri);
     if (row_limit_varies(&ret_choice->limit))
-        ret_choice->only_count = 0; /* features have no names to be chosen by */
+        ret_choice->only_count = 0; /* features have no names by which to choose them */
     store->label_told = ret_choice->names[COLUMN_LABEL] != NULL;
     if (!error)
         error = uri_query_finish(&uri->query);

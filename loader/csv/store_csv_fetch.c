@@ -12,7 +12,7 @@
 #include "loader/store/fetch_call.h"
 
 #define GAP_BYTES \
-    ((uint64_t)32 << 10) /* reading so much for nothing is cheaper than a second read */
+    ((uint64_t)32 << 10) /* reading this many unneeded bytes is cheaper than a second read */
 #define WINDOW_BYTES ((uint64_t)1 << 20) /* one read, unless a row is longer */
 
 struct csv_reader {
@@ -203,6 +203,6 @@ enum error csv_reader_fetch(struct reader *base, const int64_t *ids, size_t coun
         done += rows;
     }
     if (!error)
-        error = text_file_check(&reader->file); /* what was written meanwhile may be among it */
+        error = text_file_check(&reader->file); /* rows read may include later writes */
     return error ? error : fetch_call_finish(&fetch.call);
 }

@@ -13,26 +13,26 @@
 /* Facts about one block. */
 struct facts {
     struct csv_decoder decoder;
-    uint8_t *features; /* one row that is not kept, as floats or bytes; NULL: not prepared yet */
+    uint8_t *features; /* scratch for one row, as floats or bytes; NULL: not prepared yet */
     size_t features_capacity;
-    bool mostly_u8; /* such rows are read as bytes: the last one was */
+    bool mostly_u8; /* rows not kept are read as bytes, as the last one was */
     struct csv_fill_block share;
     size_t rows;
     uint64_t *offsets;
     size_t offsets_capacity;
     uint32_t *lengths;                /* NULL unless rows differ in length */
-    size_t lengths_capacity, longest; /* of bad rows, too, whose length is 0 */
+    size_t lengths_capacity, longest; /* also of bad rows, whose length is 0 */
     int64_t *ids;                     /* NULL without an id column */
     size_t ids_capacity;
     bool is_u8;
     struct label_kinds labels;
-    struct text_set texts; /* of the blocks that this slot had so far */
-    uint32_t *numbers;     /* of these texts among all; [numbered] */
+    struct text_set texts; /* of all blocks of this slot so far */
+    uint32_t *numbers;     /* [numbered]: numbers of these texts among all */
     size_t numbered, numbers_capacity;
-    size_t *bad; /* which rows of the block are; [bad_rows] */
+    size_t *bad; /* [bad_rows]: their numbers in the block */
     size_t bad_rows, bad_capacity;
     struct error_report report; /* the first bad row's */
-    bool floats, has_texts;     /* a row needs another form than the rows are kept in */
+    bool floats, has_texts;     /* a row does not fit the form in which rows are kept */
 };
 
 /* Facts about the whole file. */
@@ -44,7 +44,7 @@ struct inspection {
     bool is_u8;
     struct label_kinds labels;
     int64_t bad_rows;
-    bool floats, texts; /* the pass ended because rows need another form; workers still read it */
+    bool floats, texts; /* forms whose need ended the pass: workers read store->fill until then */
 };
 
 static bool varies(const struct csv_store *store)

@@ -31,7 +31,7 @@ struct scan {
     store_sink *sink;
     void *context;
     int64_t rows; /* handed out */
-    int64_t *ids; /* owned; keys only: all ids, to find one that comes twice */
+    int64_t *ids; /* owned; keys only: all ids, to find duplicates */
     size_t ids_capacity;
 };
 

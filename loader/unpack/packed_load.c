@@ -4,8 +4,8 @@
 #include "common/array.h"
 #include "common/stop.h"
 
-#define MARK_EVERY_BYTES ((uint64_t)64 << 10) /* of packed bytes without text */
-#define DETOUR_PIECES 8                       /* unpacked for nothing rather than wait */
+#define MARK_EVERY_BYTES ((uint64_t)64 << 10) /* of packed bytes that hold no text */
+#define DETOUR_PIECES 8                       /* unpacked without need rather than waiting */
 
 static enum error stand(struct packed_load *load)
 {

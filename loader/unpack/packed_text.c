@@ -38,14 +38,14 @@ struct packed_text {
     pthread_cond_t changed;
     struct packed_piece *pieces; /* owned; [count] */
     size_t count, capacity;
-    uint64_t length; /* TEXT_LENGTH_UNKNOWN: there may be more behind the last piece */
+    uint64_t length; /* TEXT_LENGTH_UNKNOWN: more may follow the last piece */
     struct packed_page pages[PAGES];
     struct packed_lane lanes[LANES];
     size_t lane_limit;
-    uint64_t clock;        /* counts what is asked for */
-    uint64_t passed_bytes; /* unpacked on the way to pieces that were asked for */
+    uint64_t clock;        /* counts requests */
+    uint64_t passed_bytes; /* unpacked on the way to requested pieces */
     bool warned;
-    uint64_t failures; /* how many, and what was the last one */
+    uint64_t failures; /* their number; the last one is below */
     size_t failed_piece;
     struct error_report report;
 };

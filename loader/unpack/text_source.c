@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/unpack/text_source.h"
 
-#define USUAL_RATIO 4 /* of text to what it is packed to */
+#define USUAL_RATIO 4 /* bytes of text per packed byte */
 
 enum error text_source_init(struct text_source *source, const char *path)
 {

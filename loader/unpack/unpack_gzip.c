@@ -17,14 +17,14 @@
 #define WINDOW_LEVEL 1 /* text packs to a fifth, in a tenth of a millisecond */
 #define WHOLE 31       /* zlib's windowBits: 32 KiB, gzip's header and check */
 #define BARE (-15)     /* 32 KiB, deflate data alone */
-#define CHECK_BYTES 8  /* CRC-32 and length, behind a member */
+#define CHECK_BYTES 8  /* CRC-32 and length, after a member */
 
 struct gzip_state {
     z_stream stream;
     bool bare;
-    bool member_ended;  /* another member was read up to its end */
-    int bits;           /* still to be taken of the first byte that comes in; 0: none */
-    size_t check_bytes; /* of a bare member, still to be passed by */
+    bool member_ended;  /* a member was read to its end */
+    int bits;           /* still to be used of the next input byte; 0: none */
+    size_t check_bytes; /* still to be skipped after a bare member */
 };
 
 static enum error open_state(void **ret_state)
@@ -50,7 +50,7 @@ static void close_state(void *opaque)
 static enum error reset(struct gzip_state *state, bool bare)
 {
     state->bare = bare;
-    state->stream.data_type = 0; /* zlib leaves it */
+    state->stream.data_type = 0; /* zlib does not set it */
     return inflateReset2(&state->stream, bare ? BARE : WHOLE) == Z_OK
                ? OK
                : error_set_memory(WINDOW_BYTES, "unpacking gzip");
@@ -132,7 +132,7 @@ static enum error inflate_some(struct gzip_state *state, struct unpack_step *ste
         return end_member(state, ret_place);
     if (result != Z_OK && result != Z_BUF_ERROR)
         return refuse(state, result);
-    if ((stream->data_type & 128) && !(stream->data_type & 64)) /* a block ended, not the last */
+    if ((stream->data_type & 128) && !(stream->data_type & 64)) /* a block's end, not the last's */
         *ret_place = UNPACK_INNER;
     return OK;
 }

@@ -9,7 +9,7 @@
 
 struct zstd_state {
     ZSTD_DCtx *context;
-    bool frame_ended; /* one was unpacked up to its end */
+    bool frame_ended; /* a frame was unpacked to its end */
 };
 
 static enum error open_state(void **ret_state)

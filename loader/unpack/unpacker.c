@@ -113,7 +113,7 @@ enum error unpacker_mark(struct unpacker *unpacker, struct unpack_point *ret_poi
     enum error error = unpacker->packing->mark(unpacker->state, ret_point);
     if (error)
         return error;
-    /* The bits left over are those of the byte before. */
+    /* The bits left over belong to the previous byte. */
     ret_point->packed_offset = unpacker_packed_offset(unpacker) - (ret_point->bits > 0);
     return OK;
 }
