@@ -13,7 +13,7 @@
 struct opening {
     char *uri;                         /* owned */
     char **columns;                    /* [options.column_count], owned */
-    struct store_open_options options; /* the recipe is kept */
+    struct store_open_options options; /* with a reference to the recipe */
     char *folder;                      /* owned; the cache's */
     struct store *store;               /* owned */
     struct error_report report;

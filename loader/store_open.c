@@ -90,7 +90,7 @@ struct opening {
     struct store **parts; /* owned list of owned stores, in their order */
     size_t count, capacity;
     size_t empty_count;        /* stores without rows, which are not among the parts */
-    struct error_report empty; /* what the last of them said */
+    struct error_report empty; /* the last one's message */
     struct duplicate_files files;
 };
 
@@ -125,7 +125,7 @@ static enum error open_kind(const struct opening *opening, const struct store_op
         return error;
     }
     store->ops = ops;
-    if (store->info.uri) /* it has a name of its own: one without a password */
+    if (store->info.uri) /* the store has its own name for it, without a password */
         free(copy);
     else
         store->info.uri = copy;
@@ -282,7 +282,7 @@ static enum error unite(struct opening *opening, const char *text, struct store 
         return error_set_memory(strlen(text), "a store's URI");
     for (char *at = copy; (at = strchr(at, '\n'));)
         *at = ' ';
-    opening->count = 0; /* the union owns them, also when it fails */
+    opening->count = 0; /* the union takes them, also on failure */
     enum error error = store_union_new(opening->parts, count, opening->options.keys_only, &whole);
     if (error) {
         free(copy);
@@ -330,7 +330,7 @@ static enum error open_all(const struct store_open_options *options, const char 
 /* ---- recipes ------------------------------------------------------------ */
 
 struct asked {
-    struct recipe_request request; /* of the stores so far */
+    struct recipe_request request; /* common to the stores so far */
     size_t stores;
 };
 

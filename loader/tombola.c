@@ -87,16 +87,16 @@ struct tombola_feed {
     struct device *device;
     struct feed *feed;
     struct caller_queue next, put; /* of tombola_feed_next() and tombola_feed_put() */
-    pthread_mutex_t lock;          /* of `put` and what is below it */
+    pthread_mutex_t lock;          /* guards `put` and the members below */
     size_t out;                    /* batches */
     bool closed;                   /* the last batch that is put back frees the feed */
     bool by_index;
     struct rank_state state;               /* by_index */
-    struct buffer state_text, recipe_text; /* the latter of length 0: features are as they stand */
+    struct buffer state_text, recipe_text; /* `recipe_text` empty: features are unchanged */
     bool expand, groups;
     enum weight_element weights;
-    int64_t features; /* of the store: the shape of a row that has no other */
-    unsigned forks;   /* that this process had seen when it was opened */
+    int64_t features; /* of the store: a row's shape if it has no other */
+    unsigned forks;   /* this process's count of forks at open */
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -273,7 +273,7 @@ void tombola_feed_close(struct tombola_feed *feed)
         return;
     int gpu = -1;
     if (enter(feed, "tombola_feed_close", &gpu)) {
-        log_warning("%s", error_message()); /* what it holds is not this process's to end */
+        log_warning("%s", error_message()); /* its resources belong to another process */
         return;
     }
     pthread_mutex_lock(&feed->lock);
@@ -426,7 +426,7 @@ int tombola_batch_copy(struct tombola_feed *feed, void *stream, const struct tom
         return error;
     pthread_mutex_lock(&feed->lock);
     error = follow_stream(feed, &feed->put, stream);
-    if (!error) /* is it out? */
+    if (!error) /* has the caller got it? */
         error = feed_number(feed->feed, (const struct feed_batch *)batch, &number);
     if (!error)
         error = copy_rows(feed, batch, ret_copy);
@@ -549,7 +549,7 @@ const char *tombola_error_message(void)
 
 void tombola_log_level(int level)
 {
-    pthread_once(&once, begin_once); /* not later, over this one */
+    pthread_once(&once, begin_once); /* first, so that it does not overwrite this level later */
     log_set_level(level <= 0   ? LOG_DEBUG
                   : level == 1 ? LOG_INFO
                   : level == 2 ? LOG_WARNING

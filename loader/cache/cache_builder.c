@@ -18,7 +18,7 @@
 #include "loader/store/store_kinds.h"
 #include "loader/store/store_writer.h"
 
-#define LOOK_MS 200 /* between two looks for what another program makes */
+#define LOOK_MS 200 /* between two checks for a cache that another program makes */
 #define WAIT_MS 50
 
 struct cache_builder {
@@ -41,7 +41,7 @@ static enum error wait_for_times(const struct cache_place *place)
 {
     int64_t now_ns = (int64_t)(clock_wall_seconds() * 1e9);
     int64_t left_ms = (place->key.settled_ns - now_ns) / 1000000 + 1;
-    const int64_t most_ms = 3000; /* a file of the future: another machine's clock */
+    const int64_t most_ms = 3000; /* for a file dated in the future, by another machine's clock */
     if (left_ms <= 0)
         return OK;
     return stop_wait(clock_deadline_ns(left_ms < most_ms ? left_ms : most_ms)) ? cancelled(place)
@@ -108,7 +108,7 @@ static enum error make_cache(const struct cache_place *place, struct store *inne
     log_info("%s: %" PRId64 " %s kept in %s, in %.1f s", info->uri, info->rows,
              text_plural(info->rows, "row is", "rows are"), place->rows,
              (double)(clock_now_ns() - begin_ns) * 1e-9);
-    if (cache_folder_make_room(&place->folder, 0)) /* others may have made theirs meanwhile */
+    if (cache_folder_make_room(&place->folder, 0)) /* others may have added caches meanwhile */
         log_debug("%s", error_message());
     return OK;
 }

@@ -21,7 +21,7 @@
 #define LOCK ".lock"
 #define BEING_MADE ".rows.tmp."
 #define KEY_DIGITS (2 * CACHE_KEY_BYTES)
-#define DISK_SHARE 20 /* of the disk, one part stays free */
+#define DISK_SHARE 20 /* one part in this many of the disk stays free */
 #define ATTEMPTS 100
 
 enum error cache_folder_init(struct cache_folder *folder, const char *path, uint64_t limit_bytes)
@@ -122,7 +122,7 @@ void cache_lock_put(const char *path, int descriptor)
 struct listing {
     struct cache_entry *entries; /* owned; [count] */
     size_t count, capacity;
-    uint64_t bytes; /* of them, and of what is being made */
+    uint64_t bytes; /* of the entries, and of caches being made */
 };
 
 /* What follows the key in a name; NULL: not one of ours. */
@@ -324,7 +324,7 @@ enum error cache_entry_remove(const struct cache_entry *entry)
     if (remove_unused(entry->path))
         return OK;
     if (access(entry->path, F_OK) != 0)
-        return OK; /* somebody else did */
+        return OK; /* another program did */
     return is_in_use(entry->path)
                ? error_set(ERROR_CONFLICT, "%s is in use by a program that runs", entry->path)
                : error_set(ERROR_IO, "%s cannot be removed; its owner can", entry->path);

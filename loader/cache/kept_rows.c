@@ -109,7 +109,7 @@ void kept_rows_close(struct kept_rows *kept)
     if (!kept)
         return;
     store_close(kept->store);
-    flock(kept->descriptor, LOCK_UN); /* a child of fork(2) may have the descriptor, too */
+    flock(kept->descriptor, LOCK_UN); /* needed if a child of fork(2) has the descriptor */
     close(kept->descriptor);
     free(kept->path);
     free(kept);

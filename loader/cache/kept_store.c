@@ -17,10 +17,10 @@ struct kept_store {
     struct cache_place place;
     enum error (*open)(const char *uri, uint64_t cache_bytes, struct feature_recipe *recipe,
                        struct store **ret_store);
-    struct feature_recipe *recipe; /* for it; kept; NULL: none */
-    struct kept_rows *found;       /* owned; when it was opened; NULL: none */
+    struct feature_recipe *recipe; /* for `open`; a reference; NULL: none */
+    struct kept_rows *found;       /* owned; found when the store was opened; NULL: none */
     struct cache_builder *builder; /* owned; NULL: none */
-    pthread_mutex_t lock;          /* for the next one, while it is being opened */
+    pthread_mutex_t lock;          /* held while `inner` is opened */
     _Atomic(struct store *) inner; /* owned; NULL: not opened yet */
     _Atomic bool is_retired;       /* the cache is damaged */
 };
@@ -194,8 +194,8 @@ struct passing {
     store_sink *sink;
     void *context;
     const struct store_info *info;
-    size_t done, skip; /* rows: handed out; left out of what comes */
-    bool has_failed;   /* the sink, which is no damage */
+    size_t done, skip; /* rows handed out; rows to skip first */
+    bool has_failed;   /* the sink failed: the cache is not damaged */
 };
 
 static void skip_codes(struct store_codes *codes, size_t rows)
@@ -402,7 +402,7 @@ enum error kept_store_open(struct cache_source *source, const struct kept_store_
     feature_recipe_keep(store->recipe);
     store->place.source = *source;
     enum error error = find_place(&store->place, options);
-    if (error == ERROR_NOT_FOUND) /* the folder, not the cache */
+    if (error == ERROR_NOT_FOUND) /* the folder is missing, not the cache */
         error = ERROR_IO;
     if (!error)
         error = find_cache(store);

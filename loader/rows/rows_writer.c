@@ -19,13 +19,13 @@
 #include "loader/store/store_kinds.h"
 #include "loader/store/store_writer.h"
 
-#define PENDING_BYTES ((size_t)1 << 20)       /* of a part, before it is written */
-#define TEXTS_LIMIT_BYTES ((size_t)1 << 30)   /* of a row, and of what is pending */
+#define PENDING_BYTES ((size_t)1 << 20)       /* of a part, before they are written */
+#define TEXTS_LIMIT_BYTES ((size_t)1 << 30)   /* of a row, and of pending texts */
 #define HEADER_LIMIT_BYTES ((size_t)16 << 30) /* of a header's texts */
 
 /* One part of the file. */
 struct part {
-    uint64_t at; /* in the file, behind what was written */
+    uint64_t at; /* in the file, after the bytes written so far */
     struct buffer pending;
 };
 
@@ -36,8 +36,8 @@ struct rows_writer {
     struct rows_header header;
     struct part keys, ends, rows, texts;
     uint64_t texts_end;
-    struct rows_ends_tail ends_tail; /* ROWS_VARY: of `ends` so far, */
-    uint64_t rows_end;               /* the last of which is this */
+    struct rows_ends_tail ends_tail; /* ROWS_VARY: the tail of `ends` so far, */
+    uint64_t rows_end;               /* whose last one is this */
     int64_t count;                   /* rows so far */
     int64_t last_id;
     bool ascending, consecutive;

@@ -7,7 +7,7 @@
 #include "common/text.h"
 
 #define EXPONENT UINT32_C(0x7f800000) /* all of its bits: infinite or NaN */
-#define STEP 16                       /* floats that are looked at together, as vectors */
+#define STEP 16                       /* floats that are checked together, as vectors */
 
 static bool is_finite(const uint8_t *at)
 {

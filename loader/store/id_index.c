@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define AHEAD 16 /* insertions whose slot is fetched from memory in advance */
+#define AHEAD 16 /* insertions ahead whose slots are prefetched */
 
 struct id_key {
     const int64_t *ids;
@@ -38,7 +38,7 @@ static enum error fill_table(struct id_index *index, int64_t ret_twice[2])
         return error_set(ERROR_MEMORY,
                          "%lld rows have ids that do not ascend; at most 4294967294 can be indexed",
                          (long long)index->rows);
-    /* Two thirds of the slots are taken, not half: nothing is ever added, and memory counts. */
+    /* Two thirds of the slots are used, not half: nothing is ever added, and memory matters. */
     size_t rows = (size_t)index->rows;
     enum error error =
         hash_table_reserve(&index->table, rows - rows / 4, NULL, NULL, "an index of ids");

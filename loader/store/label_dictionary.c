@@ -83,7 +83,7 @@ void label_dictionary_finish(struct label_dictionary *dictionary)
     size_t count = dictionary->found.count;
     if (count > 0)
         qsort(sorted, count, sizeof(*sorted), compare_texts);
-    /* Over the front of the list, where each was read before: so that finishing cannot fail. */
+    /* Reuses the front of the list, which has already been read, so that finishing cannot fail. */
     const char **texts = (const char **)sorted;
     for (size_t i = 0; i < count; i++) {
         const char *text = sorted[i].data;

@@ -15,13 +15,13 @@
 enum kind {
     KIND_NUMBER,
     KIND_CATEGORY,
-    KIND_EITHER /* texts are collected until it is known, numbers among them */
+    KIND_EITHER /* not known yet: texts are collected, numbers among them */
 };
 
 struct learned {
     enum kind kind;
-    uint64_t numbers; /* that were met in the first round */
-    bool texts;       /* a text that is no number was met */
+    uint64_t numbers; /* found in the first round */
+    bool texts;       /* a text that is not a number was found */
     bool too_many, too_long;
     char example[64]; /* of such a text */
     struct text_set categories;
@@ -135,7 +135,7 @@ static void add_category(struct recipe_learner *learner, struct learned *column,
                          size_t length)
 {
     if (column->too_many || column->too_long || !text_is_utf8(text, length))
-        return; /* such a row is a bad one when it is read */
+        return; /* the row is bad, which is noticed when it is read */
     if (length > RECIPE_CATEGORY_BYTES_LIMIT)
         column->too_long = true;
     else if (text_set_add(&column->categories, text, length, NULL))
@@ -174,7 +174,7 @@ void recipe_learner_text(struct recipe_learner *learner, size_t at, const char *
         add_number(learner, column, value);
     if (column->kind == KIND_NUMBER || learner->round > 0)
         return;
-    if (!is_number && !feature_is_missing(text, length)) /* 1, 2, NA: numbers still */
+    if (!is_number && !feature_is_missing(text, length)) /* 1, 2, NA: still a column of numbers */
         note_text(column, text, length);
     add_category(learner, column, text, length);
 }

@@ -14,7 +14,7 @@ struct row_attributes {
     struct id_index ids;
     double *weights;                /* owned; [rows]; NULL: not wanted */
     uint32_t *groups;               /* owned; [rows]: numbers into `values`; NULL: not wanted */
-    int64_t *values;                /* owned: what the caller gets */
+    int64_t *values;                /* owned: the values handed to the caller */
     struct label_dictionary sorted; /* groups that are texts; LABEL_NONE: integers */
 };
 
@@ -73,7 +73,7 @@ static enum error sort_groups(struct row_attributes *attributes, struct text_set
     if (count > 0)
         memcpy(texts, groups->texts, count * sizeof(*texts));
     *sorted = (struct label_dictionary){.kind = LABEL_TEXT, .found = *groups};
-    *groups = (struct text_set){.texts = NULL}; /* the dictionary's now */
+    *groups = (struct text_set){.texts = NULL}; /* now owned by the dictionary */
     label_dictionary_finish(sorted);
     for (size_t i = 0; i < count; i++) {
         double rank = 0;

@@ -10,7 +10,7 @@
 #include "loader/store/row_filler.h"
 #include "loader/store/row_slots.h"
 
-#define INDEX_BYTES 19 /* a row, where ids are not consecutive: id_index.h */
+#define INDEX_BYTES 19 /* per row, unless ids are consecutive: id_index.h */
 #define AHEAD 8        /* rows that are prefetched */
 #define LINE_BYTES 64
 
@@ -32,13 +32,13 @@ struct misses {
     int64_t *lengths;
     uint8_t *features; /* [capacity, row_bytes] */
     size_t count, capacity;
-    bool are_wanted; /* else an id that is not there is nowhere */
+    bool are_wanted; /* else a missing id is in no store */
 };
 
 struct cache_reader {
     struct reader reader; /* first */
-    struct reader *inner; /* owned; of rows that are not there, and for the words about bad ones;
-                           * NULL: none was needed yet */
+    struct reader *inner; /* owned; for missing rows, and for messages about bad ones; NULL: not
+                           * needed yet */
     struct misses misses;
 };
 
@@ -264,7 +264,7 @@ static void prefetch(const struct row_cache *cache, int64_t id)
     const uint8_t *slot = row_slots_at(slots, (uint64_t)row);
     size_t bytes = sizeof(double) + row_slots_bytes(slots, (uint64_t)row);
     for (size_t at = 0; at < bytes; at += LINE_BYTES)
-        __builtin_prefetch(slot + at, 0, 2); /* into the second cache: it takes more at once */
+        __builtin_prefetch(slot + at, 0, 2); /* into L2, which takes more lines at once */
 }
 
 /* Fetched again from the store itself, for the message, after the missing rows. */

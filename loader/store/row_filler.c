@@ -19,13 +19,13 @@
 #include "common/thread.h"
 #include "loader/store/id_index.h"
 
-#define LOOK_BYTES ((uint64_t)64 << 20) /* between two looks at the free memory */
-#define ROWS_A_BYTE 8                   /* of the map of bad rows: a byte is written by one side */
+#define LOOK_BYTES ((uint64_t)64 << 20) /* between two checks of the free memory */
+#define ROWS_A_BYTE 8                   /* in the map of bad rows; each byte has one writer */
 
 struct row_filler {
     struct store *inner; /* borrowed */
     struct row_slots slots;
-    int64_t room;   /* rows that there are slots for */
+    int64_t room;   /* rows that have slots */
     uint64_t bytes; /* for rows that differ in length */
     uint64_t reserve_bytes;
     _Atomic bool cancelled;
@@ -33,14 +33,14 @@ struct row_filler {
     bool started;
     /* The thread's: */
     int64_t written;         /* rows in their slots */
-    uint64_t filled, looked; /* bytes of them; when memory was looked at */
+    uint64_t filled, looked; /* their bytes; `filled` when memory was last checked */
     int64_t *ids;            /* owned; [room]; NULL: row numbers */
     struct id_index index;
     /* Published: */
     _Atomic int64_t rows;
-    _Atomic(const struct id_index *) known; /* ids of `rows`; NULL: none yet */
+    _Atomic(const struct id_index *) known; /* index of the published rows' ids; NULL: none yet */
     _Atomic bool has_bad, has_all, is_broken;
-    enum error error; /* why it gave up; behind the thread's end, or is_broken */
+    enum error error; /* why it failed; read after the thread's end, or is_broken */
     struct error_report report;
     pthread_mutex_t lock; /* for row_filler_wait() */
     pthread_cond_t ended;
@@ -187,7 +187,7 @@ static enum error filler_init(struct row_filler *filler)
         info->lengths == LENGTHS_ALIKE
             ? row_slots_map(&filler->slots, info->features, info->element, (uint64_t)filler->room)
             : row_slots_map_varying(&filler->slots, filler->bytes, (uint64_t)filler->room);
-    if (!error && filler->room > 0) /* a map that does not move while it is read */
+    if (!error && filler->room > 0) /* so that the map does not move while it is read */
         error = row_slots_reserve_bad(&filler->slots);
     if (!error && info->id_column) {
         filler->ids = array_new((size_t)filler->room, sizeof(int64_t), "the ids of a row cache");

@@ -16,7 +16,7 @@ struct scanning {
     store_sink *sink;
     void *context;
     pthread_mutex_t lock; /* held while the sink runs */
-    bool is_left;         /* the sink is the caller's again */
+    bool is_left;         /* the caller has taken the sink back */
     struct error_report report;
 };
 

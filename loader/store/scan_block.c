@@ -8,7 +8,7 @@
 #include "loader/store/progress.h"
 
 #define BLOCK_ROWS 1024
-#define VARYING_BYTES ((size_t)1 << 20) /* of rows that differ in length, but for the last one */
+#define VARYING_BYTES ((size_t)1 << 20) /* of rows that differ in length, without the last one */
 #define TEXTS_LIMIT_BYTES ((size_t)1 << 30) /* a block of longer texts is handed out early */
 
 struct scan_block {
@@ -22,8 +22,8 @@ struct scan_block {
     bool varies;          /* rows differ in length */
     int64_t first_row;
     int64_t ids[BLOCK_ROWS];
-    struct text labels[BLOCK_ROWS], groups[BLOCK_ROWS]; /* data: set when it is handed out, */
-    size_t label_at[BLOCK_ROWS], group_at[BLOCK_ROWS];  /* from these: `texts` moves */
+    struct text labels[BLOCK_ROWS], groups[BLOCK_ROWS]; /* data: set when handing out the block, */
+    size_t label_at[BLOCK_ROWS], group_at[BLOCK_ROWS];  /* from these offsets: `texts` moves */
     double weights[BLOCK_ROWS], label_values[BLOCK_ROWS];
     int64_t lengths[BLOCK_ROWS];
     enum row_status status[BLOCK_ROWS];

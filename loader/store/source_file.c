@@ -31,7 +31,7 @@ static enum error check_kind(const char *path)
 {
     struct stat status;
     if (stat(path, &status) || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
-        return OK; /* opening it says what is wrong */
+        return OK; /* opening the file reports the error */
     return error_set(ERROR_INPUT,
                      "%s is no ordinary file; rows are read by their place, and more than once",
                      path);
@@ -105,9 +105,9 @@ enum error source_file_check(const struct source_file *file)
 {
     struct file_identity now;
     if (look(file, &now))
-        return OK; /* ESTALE, EIO: the read that follows meets it too, and tries again */
-    /* Behind a door there is only the path: what has its name now may be another file, while the
-     * one that was opened stays what it was. */
+        return OK; /* ESTALE, EIO: the next read gets the same error, and retries */
+    /* A door is checked by its path: another file may have that name now, while the opened one has
+     * not changed. */
     bool renamed =
         file->door && (file->identity.inode != now.inode || file->identity.device != now.device);
     return renamed || file_identity_equal(&file->identity, &now)
@@ -139,12 +139,12 @@ static enum error open_again(struct source_file *file, int attempt,
     let_go(error ? &again : file);
     if (!error)
         *file = again;
-    return error == ERROR_IO ? OK : error; /* still away: the next read says so, and comes back */
+    return error == ERROR_IO ? OK : error; /* still unreachable: the next read fails, and retries */
 }
 
 static enum error refuse_end(const struct source_file *file, uint64_t end, uint64_t expected)
 {
-    enum error error = source_file_check(file); /* cut off meanwhile, most likely */
+    enum error error = source_file_check(file); /* most likely it was truncated meanwhile */
     return error ? error
                  : error_set(ERROR_INPUT, "%s ends at byte %llu, %llu were expected", file->path,
                              (unsigned long long)end, (unsigned long long)expected);

@@ -149,7 +149,7 @@ enum error reader_fetch_as(struct reader *inner, const struct reader *outer, siz
 
 /* ---- lengths only ------------------------------------------------------- */
 
-#define MEASURED_BYTES ((size_t)1 << 20) /* of rows that are fetched at once for their lengths */
+#define MEASURED_BYTES ((size_t)1 << 20) /* of rows fetched at once to measure them */
 
 static enum error measure_by_fetching(struct reader *reader, const int64_t *ids, size_t count,
                                       int64_t *lengths)

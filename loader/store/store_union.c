@@ -186,7 +186,7 @@ static void describe(struct union_store *store)
         info->features = part->features > info->features ? part->features : info->features;
         info->longest = part->longest > info->longest ? part->longest : info->longest;
         info->elements += i > 0 ? part->elements : 0;
-        if (part->label_kind > info->label_kind) /* texts over fractions over integers */
+        if (part->label_kind > info->label_kind) /* texts before fractions before integers */
             info->label_kind = part->label_kind;
     }
     store->parts[store->count].first_row = info->rows;
@@ -259,7 +259,7 @@ static enum error map_labels(struct union_store *store, struct union_part *part)
     for (size_t i = 0; i < info->label_text_count; i++) {
         const char *text = info->label_texts[i];
         if (!label_value(&store->labels, text, strlen(text), &part->labels[i]))
-            part->labels[i] = 0; /* cannot be: all were added */
+            part->labels[i] = 0; /* cannot happen: all were added */
     }
     return OK;
 }

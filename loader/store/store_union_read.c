@@ -15,10 +15,10 @@
 struct union_scan {
     struct union_store *store;
     const struct union_part *part;
-    int64_t rows; /* of the parts before */
+    int64_t rows; /* of the earlier parts */
     store_sink *sink;
     void *context;
-    int64_t *ids; /* owned; a block's, where row numbers run on; owned alike: */
+    int64_t *ids; /* owned; of a block, if row numbers continue over parts; owned, too: */
     double *label_values;
     uint8_t *features;
     size_t ids_capacity, labels_capacity, features_capacity;
@@ -85,7 +85,7 @@ static enum error pass_on(void *context, const struct store_block *block)
 struct union_count {
     struct union_scan *scan;
     int64_t rows;
-    bool verifies; /* what it has is added up, as the part gives it */
+    bool verifies; /* adds up the rows' digest as the part gives them */
     struct content_digest digest;
 };
 
@@ -117,7 +117,7 @@ enum error union_scan(struct store *base, enum scan_columns columns, store_sink 
     struct union_store *store = (struct union_store *)base;
     struct union_scan scan = {.store = store, .sink = sink, .context = context};
     enum error error = OK;
-    bool is_empty = false; /* the part before has no rows: seen only here where keys are read */
+    bool is_empty = false; /* the last part had no rows, which a scan of keys only finds here */
     for (size_t i = 0; i < store->count && (!error || is_empty); i++) {
         struct union_count count = {.scan = &scan};
         scan.part = &store->parts[i];

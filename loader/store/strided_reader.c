@@ -6,8 +6,8 @@
 #include "common/array.h"
 #include "loader/store/row_gather.h"
 
-#define AHEAD 8        /* rows of memory that are prefetched */
-#define GAP_BYTES 4096 /* so many are read for nothing rather than apart: the disk reads a page */
+#define AHEAD 8        /* rows in memory that are prefetched */
+#define GAP_BYTES 4096 /* smaller gaps are read, too: the disk reads whole pages anyway */
 
 struct strided_reader {
     struct reader reader; /* first */
@@ -193,6 +193,6 @@ enum error strided_reader_fetch(struct reader *base, const int64_t *ids, size_t 
         done += near;
     }
     if (!error)
-        error = check_file(reader); /* what was written meanwhile may be among it */
+        error = check_file(reader); /* rows read may include later writes */
     return error ? error : fetch_call_finish(&call);
 }
