@@ -8,7 +8,7 @@
 #include "common/machine.h"
 
 #define PIECE_BYTES ((size_t)1 << 20)
-#define FREE_SHARE 2 /* of free memory one part may be taken */
+#define FREE_SHARE 2 /* one part in this many of the free memory may be used */
 
 /* ---- reading a packed file ---------------------------------------------- */
 
@@ -16,7 +16,7 @@ static enum error read_records(const struct strided_text *records, void *out, si
                                uint64_t offset)
 {
     const struct idx_text *text = (const struct idx_text *)records;
-    struct text_file file = {.source = &text->source}; /* what unpacks it opens it */
+    struct text_file file = {.source = &text->source}; /* opened by its unpacker */
     return text_file_read_again(&file, out, bytes, offset);
 }
 
@@ -105,7 +105,7 @@ static enum error open_text(struct idx_text *text, bool hold)
     if (!error && text->source.packed)
         error = unpack_once(text, hold, &bytes);
     if (text->held)
-        text_source_release(&text->source); /* its pages and windows have served */
+        text_source_release(&text->source); /* its pages and windows are no longer needed */
     return error ? error : idx_header_check(&text->header, bytes, text->source.path);
 }
 

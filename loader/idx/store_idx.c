@@ -23,7 +23,7 @@ static const char *const packings[] = {"", ".gz", ".zst"};
 #define NAMES (1 + sizeof(packings) / sizeof(packings[0]))
 
 struct label_names {
-    char *text;         /* owned; NULL: the images' name is another */
+    char *text;         /* owned; NULL: the images' name does not follow the pattern */
     char *names[NAMES]; /* borrowed from it */
 };
 

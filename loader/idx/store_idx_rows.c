@@ -86,7 +86,7 @@ static enum error scan_all(struct scan *scan)
     for (int64_t row = 0; row < scan->store->store.info.rows && !error; row++)
         error = add_row(scan, row);
     if (!error)
-        error = source_file_check(&scan->file); /* what was written meanwhile may be among it */
+        error = source_file_check(&scan->file); /* rows read may include later writes */
     return error ? error : scan_block_finish(scan->block);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define VIEW_BYTES 16
-#define VIEW_INLINE_BYTES 12 /* texts up to this lie in the view itself */
+#define VIEW_INLINE_BYTES 12 /* texts up to this length are in the view itself */
 
 /* ---- arrays ------------------------------------------------------------- */
 
@@ -391,7 +391,7 @@ static struct text write_integer(const struct arrow_values *values, int64_t at,
     bool is_unsigned = values->type->kind == ARROW_UNSIGNED;
     uint64_t bits = read_integer(values->values.buffers[1], at, values->type->size, is_unsigned);
     char *end = room;
-    if (is_unsigned && bits > INT64_MAX) { /* its last digit apart */
+    if (is_unsigned && bits > INT64_MAX) { /* the last digit is written separately */
         end = text_write_integer(room, (int64_t)(bits / 10));
         *end++ = (char)('0' + bits % 10);
     } else {

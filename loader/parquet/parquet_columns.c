@@ -9,7 +9,7 @@
 #include "common/text.h"
 
 #define FEATURES_LIMIT ((size_t)1 << 24)
-#define PANDAS_INDEX "__index_level_" /* no column of the data, unless the URI says so */
+#define PANDAS_INDEX "__index_level_" /* not data, unless the URI names it */
 
 static const char *const wanted_of[COLUMN_ROLES] = {
     [COLUMN_FEATURE] = "a feature must be a number, a list of numbers, or a text that is one",

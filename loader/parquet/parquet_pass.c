@@ -66,7 +66,7 @@ static enum error visit_all(const struct parquet_pass *pass, struct parquet_tile
             error = go_on(pass, &next_ns, cursor->first_row + cursor->rows);
     }
     if (!error)
-        error = source_file_check(&cursor->file.source); /* what was written may be among it */
+        error = source_file_check(&cursor->file.source); /* rows read may include later writes */
     if (!error && (cursor->rows > 0 || cursor->first_row != rows))
         error = error_set(ERROR_INPUT,
                           "%s is damaged: its row groups have %s rows than the %" PRId64

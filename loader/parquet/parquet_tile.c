@@ -11,7 +11,7 @@
 #include "loader/store/feature.h"
 #include "loader/store/feature_blob.h"
 
-#define TILE_BYTES ((size_t)1 << 20) /* of features, unless a row has more, or rows differ */
+#define TILE_BYTES ((size_t)1 << 20) /* of features, unless a row has more or lengths differ */
 #define NO_ITEM SIZE_MAX             /* the list as a whole is bad */
 
 static const char what[] = "rows of a Parquet file";
@@ -31,7 +31,7 @@ struct parquet_tile *parquet_tile_new(const struct parquet_columns *columns, enu
         tile->begins[i] = i * tile->row_bytes;
     if (part < PARQUET_DOUBTFUL)
         return tile;
-    tile->features_bytes = tile->limit * tile->row_bytes + 1; /* none are features too */
+    tile->features_bytes = tile->limit * tile->row_bytes + 1; /* + 1: there may be no features */
     tile->features = array_new(tile->features_bytes, 1, what);
     if (!tile->features) {
         free(tile);

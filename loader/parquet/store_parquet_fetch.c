@@ -18,8 +18,8 @@
 struct parquet_reader {
     struct reader reader; /* first */
     struct parquet_cursor cursor;
-    int group;   /* that the cursor is in; -1: in none */
-    bool jumped; /* back, or over a group: since fetch() was called */
+    int group;   /* the cursor's row group; -1: none */
+    bool jumped; /* moved back or skipped a group since fetch() was called */
     struct parquet_tile *tile;
     struct fetch_place *places; /* owned; by row */
     size_t places_capacity;
@@ -116,7 +116,7 @@ static enum error reach(struct parquet_reader *reader, int64_t row)
                           store->path, group, (long long)row);
     }
     if (error)
-        reader->group = -1; /* what the cursor has is not to be used */
+        reader->group = -1; /* the cursor's rows are not valid */
     return error;
 }
 

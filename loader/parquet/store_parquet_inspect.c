@@ -27,7 +27,7 @@ static enum error measure_blob(struct parquet_store *store, const struct arrow_v
     for (int64_t row = 0; row < rows && looked < FEATURE_LOOKS_ROWS; row++) {
         struct text bytes;
         if (!arrow_values_bytes(values, row, &bytes) || (ragged && bytes.length == 0))
-            continue; /* it says nothing */
+            continue; /* no information */
         enum element look = feature_looks(bytes.data, bytes.length);
         looks = looked == 0 || look == looks ? look : ELEMENT_U8;
         if (looked++ == 0)

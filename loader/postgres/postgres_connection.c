@@ -15,7 +15,7 @@
 #include "loader/postgres/postgres_address.h"
 
 #define FAILURES_LIMIT_BYTES 8192
-#define STEP_MS 100 /* so often is looked whether to stop */
+#define STEP_MS 100 /* between two checks for a stop */
 
 /* ---- waiting ------------------------------------------------------------ */
 
@@ -66,8 +66,8 @@ enum error postgres_await_input(const struct postgres_place *place, PGconn *conn
 struct attempt {
     const struct postgres_place *place;
     const struct postgres_host *host;    /* NULL: libpq chooses */
-    const char *address, *session_attrs; /* NULL: as the place says */
-    struct buffer *failures;             /* what was said so far */
+    const char *address, *session_attrs; /* NULL: the place's own */
+    struct buffer *failures;             /* messages so far */
 };
 
 static const char *host_name(const struct postgres_host *host)
@@ -120,7 +120,7 @@ static PGconn *start_connect(const struct attempt *attempt)
         keys[count] = place->keys[i];
         values[count] = place->values[i];
     }
-    if (attempt->host) { /* the last one of a keyword holds */
+    if (attempt->host) { /* the last value of a keyword counts */
         const char *const more[][2] = {
             {"host", attempt->host->name},
             {"hostaddr", attempt->address ? attempt->address : attempt->host->address},
@@ -289,7 +289,7 @@ static enum error flush(const struct postgres_place *place, PGconn *connection)
     while (!error && PQflush(connection) == 1) {
         error =
             wait_for(place, connection, POLLIN | POLLOUT, clock_deadline_ns(POSTGRES_ANSWER_MS));
-        if (!error && !PQconsumeInput(connection)) /* it may wait until what it says is read */
+        if (!error && !PQconsumeInput(connection)) /* the server may wait for us to read */
             error = refuse(place, connection, NULL);
     }
     return error;
@@ -366,7 +366,7 @@ enum error postgres_copy_in(const struct postgres_place *place, PGconn *connecti
         return flush(place, connection);
     enum error error = postgres_answer(place, connection, PGRES_COMMAND_OK, &result);
     PQclear(result);
-    return error ? error : refuse(place, connection, NULL); /* it ended before we did */
+    return error ? error : refuse(place, connection, NULL); /* the COPY ended too early */
 }
 
 enum error postgres_copy_end(const struct postgres_place *place, PGconn *connection,

@@ -8,7 +8,7 @@
 #include "common/json.h"
 
 #define BEGINNING "{\"tombola\":"
-#define FORMAT 2 /* of tables whose rows differ in length; of others 1 */
+#define FORMAT 2 /* if rows differ in length, else 1 */
 
 static enum error refuse(const char *what)
 {

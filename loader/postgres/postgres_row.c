@@ -10,7 +10,7 @@
 #include "loader/store/feature_blob.h"
 #include "loader/store/feature_recipe.h"
 
-#define NUMBER_BYTES 40 /* of a number as one writes it */
+#define NUMBER_BYTES 40 /* for a number's text */
 
 size_t postgres_value_count(const struct postgres_format *format, bool keys_only)
 {

@@ -21,19 +21,19 @@
 #include "loader/store/store_kinds.h"
 #include "loader/store/store_writer.h"
 
-#define PIECE_BYTES ((size_t)256 << 10)     /* is sent when it is full */
-#define PIECE_LIMIT_BYTES ((size_t)1 << 30) /* PostgreSQL takes no longer values */
+#define PIECE_BYTES ((size_t)256 << 10)     /* sent when it is full */
+#define PIECE_LIMIT_BYTES ((size_t)1 << 30) /* the longest value that PostgreSQL takes */
 #define SQL_LIMIT_BYTES ((size_t)128 << 20)
-#define ROW_IN_PAGE_BYTES 7000 /* longer values are kept beside the row, uncompressed */
+#define ROW_IN_PAGE_BYTES 7000 /* longer values are stored out of line, uncompressed */
 
 struct postgres_writer {
     struct store_writer writer; /* first */
     struct postgres_place place;
     char *shown;    /* owned; "postgresql://..." */
     char *name;     /* owned; quoted, with its schema */
-    char *aside;    /* owned; the name of the table until it is complete */
+    char *aside;    /* owned; the table's name until it is complete */
     char *relation; /* owned; the last part of `name` */
-    char *there;    /* owned; the table of this name; NULL: there is none */
+    char *there;    /* owned; the existing table of this name; NULL: none */
     char *identity; /* owned; of the database; NULL: not known */
     bool replace;
     PGconn *connection;
@@ -244,7 +244,7 @@ static const char begin_sql[] = "BEGIN; SET LOCAL synchronous_commit = on; "
 
 static enum error postgres_writer_begin(struct store_writer *base)
 {
-    static const uint8_t head[19] = "PGCOPY\n\377\r\n"; /* no flags, nothing behind them */
+    static const uint8_t head[19] = "PGCOPY\n\377\r\n"; /* no flags, no header extension */
     struct postgres_writer *writer = (struct postgres_writer *)base;
     const struct store_info *info = base->info;
     struct buffer sql = BUFFER_INIT(SQL_LIMIT_BYTES);

@@ -22,11 +22,11 @@
 struct postgres_reader {
     struct reader reader;          /* first */
     PGconn *connection;            /* owned; NULL: there is none */
-    bool measures;                 /* lengths are asked for, instead of rows */
+    bool measures;                 /* asks for lengths instead of rows */
     bool is_pooled;                /* sessions are shared: nothing is prepared */
     struct fetch_place *places;    /* owned; [capacity] */
     bool *is_found;                /* owned; [capacity] */
-    uint8_t *parameter;            /* owned; the ids as the server wants them */
+    uint8_t *parameter;            /* owned; the ids as the server's parameter */
     struct postgres_value *values; /* owned; of one row */
     size_t capacity;
 };

@@ -16,7 +16,7 @@ struct pass {
     PGconn *connection;
     bool keys_only;
     enum element element;
-    void *features; /* where a row's go; NULL: keys only */
+    void *features; /* for one row; NULL: keys only */
     row_visitor *visit;
     void *context;
     struct postgres_value *values; /* owned; [count] */
@@ -99,7 +99,7 @@ static enum error receive(struct pass *pass)
                               pass->store->place.shown);
         PQfreemem(bytes);
     }
-    if (!error) /* the server's last word on the COPY, which may be that it failed */
+    if (!error) /* the result of the COPY, which may still be an error */
         error = postgres_answer(&pass->store->place, pass->connection, PGRES_COMMAND_OK, &result);
     if (!error && !pass->is_ended)
         error = error_set(ERROR_NETWORK, "postgresql:%s: its answer ends before the last row",

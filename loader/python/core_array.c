@@ -7,7 +7,7 @@
 
 #include "loader/python/dlpack.h"
 
-#define ALIGNMENT_BYTES 64 /* JAX copies what is less aligned */
+#define ALIGNMENT_BYTES 64 /* JAX copies memory that is less aligned */
 
 static void array_dealloc(struct array_object *self)
 {

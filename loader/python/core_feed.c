@@ -56,7 +56,7 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
     options.classes = (size_t)classes;
     options.bucket_window = (size_t)bucket_window;
     options.fetchers = (size_t)fetchers;
-    /* In Python 0 is none, and -1 stands for the default. */
+    /* In Python 0 means no cache, and -1 the default. */
     options.cache_bytes = cache_bytes > 0    ? (size_t)cache_bytes
                           : cache_bytes == 0 ? TOMBOLA_NO_CACHE
                                              : 0;
@@ -150,7 +150,7 @@ static int wait_for_batch(struct feed_object *self, void *stream, int64_t timeou
                           const struct tombola_batch **ret_batch)
 {
     int64_t deadline_ms = timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms;
-    int status = tombola_feed_next(self->feed, stream, 0, ret_batch); /* often it is there */
+    int status = tombola_feed_next(self->feed, stream, 0, ret_batch); /* often it is ready */
     while (status == TOMBOLA_NOT_YET) {
         int64_t left_ms = deadline_ms == INT64_MAX ? SLICE_MS : deadline_ms - now_ms();
         if (left_ms <= 0 || PyErr_CheckSignals())

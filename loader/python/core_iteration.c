@@ -6,8 +6,8 @@
 
 struct iteration_object {
     PyObject_HEAD struct batch_object *batch; /* a reference; NULL: none is out */
-    PyCodeObject *around; /* a reference; the generator or coroutine that the loop stands in, which
-                           * may be closed from outside; NULL: none */
+    PyCodeObject *around; /* a reference; the generator or coroutine that contains the loop and may
+                           * be closed from outside; NULL: none */
     bool is_placed;       /* `around` is known */
 };
 

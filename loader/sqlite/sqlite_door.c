@@ -13,8 +13,8 @@
 
 /* Followed by a file of the system's VFS. */
 struct handle {
-    sqlite3_filename name; /* with what the VFS expects around it */
-    sqlite3_file *file;    /* behind this struct */
+    sqlite3_filename name; /* with the bytes around it that the VFS expects */
+    sqlite3_file *file;    /* directly after this struct */
 };
 
 static enum error refuse(const char *path)

@@ -255,7 +255,7 @@ enum error sqlite_facts_read(struct sqlite_facts *facts, sqlite3 *connection, co
     *facts = (struct sqlite_facts){.there = false};
     int result = sqlite3_table_column_metadata(connection, NULL, "tombola", "value", NULL, NULL,
                                                NULL, NULL, NULL);
-    if (result == SQLITE_ERROR) /* there is no such column */
+    if (result == SQLITE_ERROR) /* no such table or column */
         return OK;
     if (result != SQLITE_OK)
         return sqlite_refuse(connection, result, path, "read it");
@@ -320,7 +320,7 @@ enum error sqlite_facts_read_labels(const struct sqlite_facts *facts, sqlite3 *c
 struct writing {
     sqlite3 *connection;
     const char *path;
-    sqlite3_stmt *statement; /* of the table that is being filled */
+    sqlite3_stmt *statement; /* fills the current table */
 };
 
 static enum error write_step(const struct writing *writing)

@@ -42,7 +42,7 @@ static enum error check_header(const struct source_file *file, const uint8_t *he
     if (header[18] > 2 || header[19] > 2)
         return error_set(ERROR_INPUT, "%s is of a later version of SQLite's format (%d, %d)",
                          file->path, header[18], header[19]);
-    return OK; /* 2: WAL mode, which is like any other once its log is empty */
+    return OK; /* 2: WAL mode, which makes no difference once the log is empty */
 }
 
 /* Does the file PATH-SUFFIX begin with anything but zeros? */

@@ -159,7 +159,7 @@ static void refuse_feature(sqlite3_stmt *statement, int column, const char *name
                            enum element element)
 {
     int type = sqlite3_column_type(statement, column);
-    bool is_text = type == SQLITE_TEXT; /* asked for its text, a BLOB would be one */
+    bool is_text = type == SQLITE_TEXT; /* only then: SQLite would convert a BLOB to text */
     const char *text = is_text ? (const char *)sqlite3_column_text(statement, column) : NULL;
     size_t length = is_text ? (size_t)sqlite3_column_bytes(statement, column) : 0;
     bool has_way_out = !is_number && (is_text || type == SQLITE_NULL) && element != ELEMENT_I32;
@@ -173,7 +173,7 @@ static void take_blob(const struct sqlite_format *format, sqlite3_stmt *statemen
                       struct store_row *row)
 {
     bool is_blob = sqlite3_column_type(statement, FEATURES_AT) == SQLITE_BLOB;
-    const void *bytes = sqlite3_column_blob(statement, FEATURES_AT); /* NULL: no memory, or none */
+    const void *bytes = sqlite3_column_blob(statement, FEATURES_AT); /* NULL: no memory, or empty */
     size_t length = (size_t)sqlite3_column_bytes(statement, FEATURES_AT);
     char wanted[FEATURE_BLOB_TEXT_BYTES];
     row->is_u8 = format->element != ELEMENT_F32;

@@ -23,9 +23,9 @@
 #include "loader/store/store_kinds.h"
 #include "loader/store/store_writer.h"
 
-#define PROGRESS_STEPS 100000 /* of SQLite's machine, some milliseconds */
+#define PROGRESS_STEPS 100000 /* of SQLite's virtual machine: some milliseconds */
 #define CHANGE_COUNTER_AT 24  /* byte of the file's header, big-endian */
-#define COPY_PAGES 1024       /* between two looks whether to stop */
+#define COPY_PAGES 1024       /* between two checks for a stop */
 
 struct sqlite_writer {
     struct store_writer writer; /* first */
@@ -33,7 +33,7 @@ struct sqlite_writer {
     struct file_writer *file;
     sqlite3 *connection;
     sqlite3_stmt *insert;
-    uint32_t kept_changes; /* what the file counted whose other tables are kept */
+    uint32_t kept_changes; /* change counter of the file whose other tables are kept */
 };
 
 /* ---- existing files ----------------------------------------------------- */
@@ -227,7 +227,7 @@ static int is_stopped(void *context)
 static enum error connect_writer(struct sqlite_writer *writer)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-    /* nobody else has the file, and on NFS the writer's lock would keep SQLite's out */
+    /* No other process uses the file, and on NFS the writer's lock would block SQLite's. */
     int result = sqlite3_open_v2(file_writer_temporary_path(writer->file), &writer->connection,
                                  flags, "unix-none");
     if (result != SQLITE_OK)
@@ -430,7 +430,7 @@ static enum error write_facts(struct sqlite_writer *writer)
     enum error error = read_changes(writer, &changes);
     if (!error)
         error = sqlite_run(writer->connection, writer->path, "BEGIN");
-    if (!error) /* each transaction counts one */
+    if (!error) /* each transaction increments the counter */
         error = sqlite_facts_write(writer->writer.table, writer->writer.info,
                                    writer->writer.digest_text, writer->kept_changes, changes + 1,
                                    writer->connection, writer->path);

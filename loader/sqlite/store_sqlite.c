@@ -66,7 +66,7 @@ static enum error refuse_numbers(struct sqlite_store *store, sqlite3 *connection
         const void *blob = sqlite3_column_blob(statement, 0);
         size_t length = (size_t)sqlite3_column_bytes(statement, 0);
         if (length == 0 && row_limit_varies(&store->format.limit))
-            continue; /* it says nothing */
+            continue; /* no information */
         enum element look = feature_looks(blob, length);
         alike = look != ELEMENT_U8 && (!seen || look == looks);
         looks = look;

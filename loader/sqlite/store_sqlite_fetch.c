@@ -9,7 +9,7 @@
 struct sqlite_reader {
     struct reader reader; /* first */
     struct sqlite_cursor cursor;
-    struct sqlite_cursor lengths; /* zeroed: none was asked for */
+    struct sqlite_cursor lengths; /* zeroed: no lengths were requested yet */
     struct fetch_place *places;   /* owned; by id */
     size_t places_capacity;
 };
@@ -116,8 +116,7 @@ enum error sqlite_reader_fetch(struct reader *base, const int64_t *ids, size_t c
     }
     sqlite3_reset(reader->cursor.statement);
     if (!error)
-        error =
-            sqlite_cursor_check(&reader->cursor); /* what was written meanwhile may be among it */
+        error = sqlite_cursor_check(&reader->cursor); /* rows read may include later writes */
     return error ? error : fetch_call_finish(&call);
 }
 

@@ -10,7 +10,7 @@
 #include "loader/store/progress.h"
 #include "loader/store/scan_block.h"
 
-#define PROGRESS_ROWS 1024 /* between two looks at the clock */
+#define PROGRESS_ROWS 1024 /* between two checks of the clock */
 
 /* ---- a pass over all rows ----------------------------------------------- */
 
@@ -20,8 +20,8 @@ typedef enum error row_visitor(void *context, sqlite3_stmt *statement, const str
 struct pass {
     const struct sqlite_store *store;
     const char *what;     /* "reading", for messages */
-    bool is_quiet;        /* progress is told by who is given the rows */
-    enum element element; /* that features are wanted as */
+    bool is_quiet;        /* the rows' consumer reports progress */
+    enum element element; /* in which features are wanted */
     void *features;       /* NULL: keys only */
     row_visitor *visit;
     void *context;

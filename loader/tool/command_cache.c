@@ -15,12 +15,12 @@
 #define JSON_LIMIT_BYTES ((size_t)1 << 30)
 #define KEY_DIGITS (2 * CACHE_KEY_BYTES)
 #define SHOWN_DIGITS 12
-#define LEAST_DIGITS 4 /* of a key that --remove names */
+#define LEAST_DIGITS 4 /* least digits of a key given to --remove */
 #define TIME_BYTES 24
 
 struct cache_request {
     const char *folder;
-    const char *remove; /* a line each; NULL: none */
+    const char *remove; /* one per line; NULL: none */
     int64_t prune_bytes;
     bool prunes, json;
 };

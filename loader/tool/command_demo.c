@@ -21,7 +21,7 @@
 
 #define ROW_BYTES (2 + DIGIT_PIXELS * 4)
 #define ROWS_LIMIT 100000000
-#define TEST_SHARE 5 /* one test row for so many training rows */
+#define TEST_SHARE 5 /* training rows per test row */
 #define PROGRESS_MS 2000
 
 struct demo {

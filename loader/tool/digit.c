@@ -55,7 +55,7 @@ struct hand {
 
 static struct hand hand_new(struct dice *dice)
 {
-    struct hand hand; /* one statement a throw: their order is part of the sequence */
+    struct hand hand; /* one throw per statement, because the order of throws matters */
     hand.width = dice_between(dice, 11 * ONE, 20 * ONE);
     hand.height = dice_between(dice, 15 * ONE, 21 * ONE);
     hand.slant = dice_near(dice, -150, 110);
@@ -167,7 +167,7 @@ static void sheet_add_stroke(struct sheet *sheet, const struct digit_stroke *str
     for (size_t i = 0; i < stroke->points; i++) {
         place[i] = hand_put(hand, dice, stroke->point[i]);
         if (i > 0 && same_point(stroke->point[i], stroke->point[i - 1]))
-            place[i] = place[i - 1]; /* a corner stays one */
+            place[i] = place[i - 1]; /* a corner stays a corner */
     }
     struct place from = place[0];
     for (size_t i = 1; i + 1 < stroke->points; i++) {

@@ -22,7 +22,7 @@
 
 #define PAGE 4096
 #define TRIES_LIMIT 2000
-#define FREED_MS 5000 /* a lock of a process that is gone */
+#define FREED_MS 5000 /* until the lock of a dead process must be free */
 #define SKEW_S 2.0
 #define FREE_BYTES ((uint64_t)1 << 30)
 #define SLOW_SYNC_MS 20.0

@@ -88,7 +88,7 @@ void import_destination_release(struct import_destination *destination)
 
 enum error import_destination_open(struct import_destination *destination, bool force)
 {
-    enum error error = destination->ops->is_server /* whose driver knows more parameters */
+    enum error error = destination->ops->is_server /* its driver knows more parameters */
                            ? OK
                            : uri_query_finish(&destination->uri.query);
     return error ? error
@@ -120,7 +120,7 @@ static enum error find_file(const struct import_destination *destination, const 
         at += strlen(path) + 1;
     }
     cache_source_release(&files);
-    return error == ERROR_UNAVAILABLE ? OK : error; /* not of files */
+    return error == ERROR_UNAVAILABLE ? OK : error; /* for stores that are not files */
 }
 
 /* For a server, compares the store's name, "postgresql:SERVER, table NAME", or the server's own

@@ -96,7 +96,7 @@ static size_t count_characters(const char *text)
 
 static size_t longest_text(const char *const texts[], size_t count)
 {
-    size_t longest = 1; /* '<U0' would be no text at all */
+    size_t longest = 1; /* '<U0' is not a valid type */
     for (size_t i = 0; i < count; i++) {
         size_t length = count_characters(texts[i]);
         if (length > longest)
