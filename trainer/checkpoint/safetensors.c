@@ -38,7 +38,7 @@ struct safetensors {
     char *path;
     int descriptor;
     uint64_t header_bytes; /* N */
-    uint64_t data_bytes;   /* behind the header */
+    uint64_t data_bytes;   /* after the header */
     char *header;          /* [N], NUL-terminated */
     cJSON *json;
     const cJSON *metadata; /* in json; NULL: none */

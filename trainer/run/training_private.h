@@ -82,8 +82,8 @@ void training_log_last_loss(const struct training *training);
 /* Common to all ends: logs the last loss and saves the state reached, whatever the reason. Returns
  * the reason; a save that fails after another failure is logged. */
 enum error training_save_at_end(struct training *training, enum error reason) MUST_CHECK;
-/* The final messages, by reason: the sampler has another order now, or is paused; a signal came.
- * Both return that reason. */
+/* The final messages, by reason: the sampler has another order now or is paused, or a signal
+ * arrived. Both return that reason. */
 enum error training_say_conflict(const struct training *training) MUST_CHECK;
 enum error training_say_stopped(const struct training *training) MUST_CHECK;
 

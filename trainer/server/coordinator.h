@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The coordinator: what parameter server 0 does besides holding a shard. It owns the logdir, knows
- * what is trained, grants batches, counts them, takes cuts and ends the training. No particular
- * worker or chief has to live for it.
+ * what is trained, grants batches, counts them, takes cuts and ends the training. It depends on no
+ * particular worker, not even the chief.
  *
  *   COORDINATOR_NEW       what is trained is not known yet: the first worker is asked (PROPOSE)
  *   COORDINATOR_GATHERING it is known; servers are missing, or have not begun the generation

@@ -160,8 +160,9 @@ enum error group_tick(struct coordinator *coordinator, struct peer *const peers[
 
 /* ---- coordinator_work.c ------------------------------------------------- */
 
-/* If a worker waits, frees what a silent one holds, because it may be needed; the first to push it
- * counts. Likewise for a worker that was asked what is trained. */
+/* If a worker waits, frees the batches that a silent one holds, since they may be needed; the first
+ * push of a batch counts. Likewise, another worker is asked what is trained if the first is
+ * silent. */
 enum error work_take_from_silent(struct coordinator *coordinator, struct peer *const peers[],
                                  size_t count) MUST_CHECK;
 

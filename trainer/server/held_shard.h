@@ -90,12 +90,12 @@ bool held_shard_has(const struct held_shard *held, int64_t batch);
 /* Stores the gradient (NULL as above) of such a batch; once. */
 enum error held_shard_store(struct held_shard *held, int64_t batch,
                             const float *gradient) MUST_CHECK;
-/* Makes the next step if all its gradients have arrived and, if united, it belongs to the union;
- * *ret_made tells. */
+/* Makes the next step if all its gradients have arrived and, if united, it belongs to the union.
+ * *ret_made: it was made. */
 enum error held_shard_make_step(struct held_shard *held, bool *ret_made) MUST_CHECK;
 /* The stream ends before batch `end`: the last step may have fewer. */
 void held_shard_end(struct held_shard *held, int64_t end);
-/* It may go on: another generation finds out by itself. */
+/* The stream's end is no longer known: a new generation determines it again. */
 void held_shard_forget_end(struct held_shard *held);
 
 void held_shard_freeze(struct held_shard *held);

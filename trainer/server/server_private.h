@@ -87,7 +87,8 @@ enum error server_reach_zero(struct server *server) MUST_CHECK;
 enum error server_heed_zero(struct server *server, const struct peer *zero) MUST_CHECK;
 /* Copies the state of a cut, once it is reached. */
 enum error server_tick_cut(struct server *server) MUST_CHECK;
-/* Requests a cut before this server ends; server_was_cut() tells when server 0 has it. */
+/* Requests a cut before this server ends. server_was_cut(): server 0 has it, or there
+ * is nothing to wait for. */
 void server_ask_for_cut(struct server *server);
 bool server_was_cut(const struct server *server);
 
