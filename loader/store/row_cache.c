@@ -334,6 +334,8 @@ static enum error cache_reader_fetch(struct reader *base, const int64_t *ids, si
     struct fetch_call call;
     fetch_call_init(&call, base, ids, features, stride_bytes, labels, status);
     enum error error = prepare_misses(reader, count, call.row_bytes);
+    if (!error && reader->misses.are_wanted)
+        row_filler_await(cache->filler, ids, count);
     for (size_t i = 0; i < count && !error; i++) {
         if (i + AHEAD < count)
             prefetch(cache, ids[i + AHEAD]);

@@ -12,14 +12,17 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/machine.h"
 #include "common/stop.h"
 #include "common/text.h"
 #include "common/thread.h"
+#include "loader/store/fill_pace.h"
 #include "loader/store/id_index.h"
 
 #define LOOK_BYTES ((uint64_t)64 << 20) /* between two checks of the free memory */
+#define LOOK_MS 1                       /* between two checks for awaited rows */
 #define ROWS_A_BYTE 8                   /* in the map of bad rows; each byte has one writer */
 
 struct row_filler {
@@ -31,18 +34,19 @@ struct row_filler {
     _Atomic bool cancelled;
     pthread_t thread;
     bool started;
+    int64_t started_ns; /* the scan */
     /* The thread's: */
     int64_t written;         /* rows in their slots */
     uint64_t filled, looked; /* their bytes; `filled` when memory was last checked */
     int64_t *ids;            /* owned; [room]; NULL: row numbers */
     struct id_index index;
     /* Published: */
-    _Atomic int64_t rows;
+    _Atomic int64_t rows, moved_ns;         /* the second: when there were last more */
     _Atomic(const struct id_index *) known; /* index of the published rows' ids; NULL: none yet */
     _Atomic bool has_bad, has_all, is_broken;
     enum error error; /* why it failed; read after the thread's end, or is_broken */
     struct error_report report;
-    pthread_mutex_t lock; /* for row_filler_wait() */
+    pthread_mutex_t lock; /* for row_filler_wait(), row_filler_await() */
     pthread_cond_t ended;
     bool is_over;
 };
@@ -89,6 +93,7 @@ static enum error take_row(struct row_filler *filler, const struct store_block *
 
 static void publish(struct row_filler *filler, int64_t rows)
 {
+    atomic_store_explicit(&filler->moved_ns, clock_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&filler->rows, rows, memory_order_release);
 }
 
@@ -213,6 +218,7 @@ enum error row_filler_start(struct store *inner, int64_t rows, uint64_t bytes,
     filler->room = rows;
     filler->bytes = bytes;
     filler->reserve_bytes = reserve_bytes;
+    filler->started_ns = clock_now_ns();
     pthread_mutex_init(&filler->lock, NULL);
     pthread_cond_init(&filler->ended, NULL);
     enum error error = filler_init(filler);
@@ -248,6 +254,35 @@ enum error row_filler_wait(struct row_filler *filler)
 }
 
 /* ---- use ---------------------------------------------------------------- */
+
+static bool ends_soon(const struct row_filler *filler)
+{
+    struct fill_pace pace = {.started_ns = filler->started_ns,
+                             .moved_ns =
+                                 atomic_load_explicit(&filler->moved_ns, memory_order_relaxed),
+                             .rows = atomic_load_explicit(&filler->rows, memory_order_relaxed),
+                             .room = filler->room};
+    return !filler->is_over && fill_pace_ends_soon(&pace, clock_now_ns());
+}
+
+static bool has(const struct row_filler *filler, const int64_t ids[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (row_filler_find(filler, ids[i]) < 0)
+            return false;
+    }
+    return true;
+}
+
+void row_filler_await(struct row_filler *filler, const int64_t ids[], size_t count)
+{
+    pthread_mutex_lock(&filler->lock);
+    while (ends_soon(filler) && !stop_requested() && !has(filler, ids, count)) {
+        struct timespec until = clock_timespec(clock_deadline_ns(LOOK_MS));
+        pthread_cond_clockwait(&filler->ended, &filler->lock, CLOCK_MONOTONIC, &until);
+    }
+    pthread_mutex_unlock(&filler->lock);
+}
 
 int64_t row_filler_find(const struct row_filler *filler, int64_t id)
 {

@@ -8,6 +8,7 @@
 #define LOADER_STORE_ROW_FILLER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -25,6 +26,10 @@ enum error row_filler_start(struct store *inner, int64_t rows, uint64_t bytes,
 void row_filler_stop(struct row_filler *filler);
 /* Waits until the thread has finished: OK, or why it gave up. */
 enum error row_filler_wait(struct row_filler *filler) MUST_CHECK;
+
+/* Waits for these rows while the scan is about to end (fill_pace.h); afterwards some may still not be
+ * there. Ends at once after stop_requested(). */
+void row_filler_await(struct row_filler *filler, const int64_t ids[], size_t count);
 
 /* The row with this id; -1: not there, or not yet. Any thread, without a lock. */
 int64_t row_filler_find(const struct row_filler *filler, int64_t id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/store/row_cache: with row_filler. */
+/* Covers loader/store/row_cache: with row_filler and fill_pace. */
 #include "tests/unit/store_unit.h"
 
 #include <pthread.h>
@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/stop.h"
 #include "loader/csv/store_csv.h"
+#include "loader/store/fill_pace.h"
 #include "loader/store/row_cache.h"
 
 static struct store *open_inner(const char *text, const char *query)
@@ -136,6 +137,21 @@ static void test_rows_are_those_of_the_store(void **state)
     check_cache("id,label,a\n5,x,1\n6,y,2\n7,x,3\n", "");
     check_cache("id,label\n5,x\n900,y\n", "");
     check_cache("a\n5\n6\n", "");
+}
+
+static void test_pace(void **state)
+{
+    const int64_t ms = 1000000;
+    (void)state;
+    struct fill_pace pace = {.started_ns = 7, .moved_ns = 7 + 10 * ms, .rows = 0, .room = 100};
+    assert_false(fill_pace_ends_soon(&pace, 7 + 10 * ms)); /* nothing is known yet */
+    pace.rows = 10;
+    assert_true(fill_pace_ends_soon(&pace, 7 + 10 * ms));  /* in 90 ms */
+    assert_true(fill_pace_ends_soon(&pace, 7 + 55 * ms));  /* in 495 */
+    assert_false(fill_pace_ends_soon(&pace, 7 + 56 * ms)); /* in 504 */
+    pace.rows = 99;
+    assert_true(fill_pace_ends_soon(&pace, 7 + 110 * ms));
+    assert_false(fill_pace_ends_soon(&pace, 7 + 111 * ms)); /* it may hang */
 }
 
 /* ---- a store that a test can stop --------------------------------------- */
@@ -310,6 +326,39 @@ static void test_rows_come_while_it_fills(void **state)
     assert_ok(row_cache_wait(cache));
     assert_int_equal(fetch_all(&gated, cache), 0);
     store_close(cache);
+}
+
+static void *let_all(void *gated)
+{
+    clock_sleep_ms(5);
+    let(gated, INT64_MAX);
+    return NULL;
+}
+
+/* Of how many rows the store was asked while its scan went on after a moment. */
+static size_t fetch_near_the_end(void)
+{
+    struct gated gated;
+    struct store *cache = NULL;
+    pthread_t opener;
+    gated_init(&gated, 100, 3, NULL);
+    assert_ok(row_cache_open(&gated.store, UINT64_MAX, 0, &cache));
+    let(&gated, 40);
+    assert_int_equal(pthread_create(&opener, NULL, let_all, &gated), 0);
+    size_t fetched = fetch_all(&gated, cache);
+    assert_int_equal(pthread_join(opener, NULL), 0);
+    store_close(cache);
+    return fetched;
+}
+
+/* On a machine that is late the scan may seem to hang: a few tries. */
+static void test_rows_are_awaited_while_the_scan_is_about_to_end(void **state)
+{
+    size_t fetched = 60;
+    (void)state;
+    for (int tries = 0; tries < 20 && fetched == 60; tries++)
+        fetched = fetch_near_the_end();
+    assert_true(fetched < 60);
 }
 
 static void test_as_many_rows_as_there_is_room_for(void **state)
@@ -593,7 +642,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_rows_are_those_of_the_store, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_rows_change_their_form, make_folder, remove_folder),
     cmocka_unit_test(test_units_without_rows),
+    cmocka_unit_test(test_pace),
     cmocka_unit_test(test_rows_come_while_it_fills),
+    cmocka_unit_test(test_rows_are_awaited_while_the_scan_is_about_to_end),
     cmocka_unit_test(test_as_many_rows_as_there_is_room_for),
     cmocka_unit_test(test_it_stops_where_memory_is_scarce),
     cmocka_unit_test(test_it_is_closed_while_it_fills),
