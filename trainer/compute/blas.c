@@ -4,6 +4,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "common/log.h"
 #include "common/text.h"
@@ -33,12 +36,29 @@ struct candidate {
 };
 
 #if defined(__x86_64__)
+#define AMD_ZEN_5 26 /* the family of the first AMD that computes 512 bits at once */
+
+static unsigned cpu_family(void)
+{
+    unsigned eax = 0, ebx, ecx, edx;
+    __get_cpuid(1, &eax, &ebx, &ecx, &edx);
+    return (eax >> 8 & 15) + (eax >> 20 & 255);
+}
+
+/* Are AVX-512 kernels faster than those of AVX2? AMD's Zen 4 takes 512 bits in two halves. */
+static bool has_fast_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           (!__builtin_cpu_is("amd") || cpu_family() >= AMD_ZEN_5);
+}
+
 /* OpenBLAS chooses kernels by vendor and model number: for a virtual processor that reports an old
  * AMD's, it uses kernels whose instructions that processor lacks. */
-static const char *openblas_core(bool avx512, bool amd)
+static const char *openblas_core(bool fast_avx512)
 {
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return avx512 && !amd ? "SkylakeX" : "Haswell";
+        return fast_avx512 ? "SkylakeX" : "Haswell";
     if (__builtin_cpu_supports("avx"))
         return "Sandybridge";
     if (__builtin_cpu_supports("sse4.2"))
@@ -47,20 +67,16 @@ static const char *openblas_core(bool avx512, bool amd)
 }
 #endif
 
-/* README.md has the measurements for this table: OpenBLAS with Haswell kernels is fastest on AMD,
- * oneDNN on Intel with AVX-512, and OpenBLAS by its own choice may use kernels four times as
- * slow. */
+/* README.md has the measurements for this table: oneDNN is fastest where AVX-512 is, elsewhere
+ * OpenBLAS with Haswell kernels; by its own choice OpenBLAS may use kernels four times as slow. */
 static void candidates_here(struct candidate candidates[CANDIDATES])
 {
     const struct blas_library *first = &blas_openblas, *second = &blas_onednn;
     const char *core = NULL;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    bool amd = __builtin_cpu_is("amd");
-    core = openblas_core(avx512, amd);
-    if (avx512 && !amd) {
+    core = openblas_core(has_fast_avx512());
+    if (has_fast_avx512()) {
         first = &blas_onednn;
         second = &blas_openblas;
     }
