@@ -11,6 +11,7 @@ many rows that were in all. Kinds:
     batch          a query a batch by a BatchSampler: a batch is made at once, and nothing is collated
     numpy_batch    the same without a DataLoader and without torch
     tensor_u8      all rows in memory as a tensor of bytes, no DataLoader; tensor_f32: as floats already
+    tensor_plain   the same bytes by what people write, x[perm[i:i + 100]].float() / 255: each step makes a new tensor
     loaded_u8      the bytes in memory through a DataLoader with a BatchSampler
     numpy_u8       all rows in memory as a numpy array of bytes; numpy_f32: as floats already
 
@@ -166,6 +167,16 @@ def tensors(path, as_floats):
     return epoch
 
 
+def indexed(path):
+    features, labels = map(torch.from_numpy, all_rows(path))
+
+    def epoch():
+        perm = torch.randperm(len(labels))
+        for i in range(0, len(labels), BATCH):
+            yield features[perm[i:i + BATCH]].float() / 255, labels[perm[i:i + BATCH]]
+    return epoch
+
+
 def permuted(units):
     """An epoch's batches of indices."""
     order = numpy.random.default_rng().permutation(units)
@@ -265,6 +276,8 @@ def walk_ragged(epoch, found):
 
 def opened(kind, path, workers):
     """A function whose every call is an epoch: an iterable of batches."""
+    if kind == "tensor_plain":
+        return indexed(path)
     if kind.startswith("tensor"):
         return tensors(path, kind.endswith("f32"))
     if kind in ("numpy_u8", "numpy_f32"):
