@@ -494,6 +494,45 @@ if ending != "with_error":
 """, "--epochs", 1, "--lease", 600, ENDING=ending, TRAINED=str(trained))
 
 
+@pytest.mark.parametrize("call", ["next(loop)", "asyncio.run(anext(loop))"])
+@pytest.mark.parametrize("pull", ["lease", "index"])
+def test_a_batch_that_cannot_be_converted_is_not_trained(program, pull, call):
+    """A program that asks for the next one after the error has not seen it."""
+    program("""
+import asyncio
+calls = 0
+
+def convert(array):
+    global calls
+    calls += 1
+    if calls == 5:
+        raise KeyError("the labels of the second batch")
+    return np.asarray(array)
+
+async def anext(loop):
+    return await loop.__anext__()
+
+loader = tombola.Loader(url, store, batch_size=100, pull=os.environ["PULL"], output=convert)
+loop = loader.__iter__() if os.environ["CALL"] == "next(loop)" else loader.__aiter__()
+seen = []
+for _ in range(4):
+    try:
+        ids, labels, x = eval(os.environ["CALL"])
+        seen += ids.tolist()
+    except KeyError:
+        pass
+assert len(seen) == 300
+if os.environ["PULL"] == "index":
+    rest = tombola.Loader(url, store, batch_size=100, state=loader.state_dict())
+    seen += [unit for ids, _, _ in rest for unit in ids.tolist()]
+    assert sorted(seen) == list(range(2000)), len(seen)
+else:
+    loader.done()
+    loader.close()
+    assert status(url)["acked"] == 3, status(url)
+""", "--epochs", 1, PULL=pull, CALL=call)
+
+
 @pytest.mark.parametrize("error", [True, False])
 def test_the_end_of_a_program(package, sampler, demo_database, error):  # noqa: F811
     """By an exception the batch that it had was not trained, else it was; what was fetched ahead is for others."""

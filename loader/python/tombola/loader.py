@@ -282,13 +282,17 @@ class Loader:
 
     def _show(self, batch: _core.Batch) -> Arrays:
         copies = self._copies or self._feed.out > self._views
-        arrays: Arrays = batch.show(self._convert, self._row_shape, self._label_format, copies)
-        if self.varies:
-            arrays += (self._convert(batch.lengths(copies)),)
-        if self._weighted:
-            arrays += (self._convert(batch.weights(copies)),)
-        if self._grouped:
-            arrays += (self._convert(batch.groups(copies)),)
+        try:
+            arrays: Arrays = batch.show(self._convert, self._row_shape, self._label_format, copies)
+            if self.varies:
+                arrays += (self._convert(batch.lengths(copies)),)
+            if self._weighted:
+                arrays += (self._convert(batch.weights(copies)),)
+            if self._grouped:
+                arrays += (self._convert(batch.groups(copies)),)
+        except BaseException:
+            batch.settle(False)  # nobody has seen it, whatever the loop does next
+            raise
         return arrays
 
     def done(self) -> None:
@@ -394,8 +398,9 @@ class Epoch(_core.Iteration):
             if not batch or self._is_over(batch):
                 self._ended = True
                 raise StopIteration
+        arrays = self._loader._show(batch)
         self.hold(batch)
-        return self._loader._show(batch)
+        return arrays
 
     def _is_over(self, batch: _core.Batch) -> bool:
         """Does the batch belong to the next loop? Then it is kept for it."""
@@ -425,8 +430,9 @@ class AsyncEpoch(Epoch):
             self._ended = True
             self._thread.shutdown(wait=False)
             raise StopAsyncIteration
+        arrays = self._loader._show(batch)
         self.hold(batch)
-        return self._loader._show(batch)
+        return arrays
 
     async def _wait(self) -> _core.Batch | None:
         """Waits in the thread unless a batch is ready; a cancelled task leaves its batch to the next one."""
