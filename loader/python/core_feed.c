@@ -123,9 +123,16 @@ static void feed_dealloc(struct feed_object *self)
     Py_DECREF(type);
 }
 
-/* One thread at a time is in the feed. False: a signal handler raised. */
+/* One thread at a time is in the feed. False: a signal handler raised, or the feed is a parent's,
+ * one of whose threads may have had the lock at the fork: it will not be released here. */
 static bool begin_call(struct feed_object *self)
 {
+    if (self->forks != core_forks()) {
+        core_raise_text(core_state(Py_TYPE(self)), TOMBOLA_USAGE,
+                        "this process was forked after the loader was opened, which is its "
+                        "parent's; open one here");
+        return false;
+    }
     for (;;) {
         PyLockStatus taken;
         Py_BEGIN_ALLOW_THREADS;
@@ -209,6 +216,8 @@ static void interrupt(struct feed_object *self)
 static PyObject *feed_close(struct feed_object *self, PyObject *unused)
 {
     (void)unused;
+    if (self->forks != core_forks())
+        Py_RETURN_NONE;
     interrupt(self);
     if (!begin_call(self))
         return NULL;

@@ -898,6 +898,33 @@ assert len(list(loop)) == 18, "the child took one"
 """)
 
 
+@pytest.mark.parametrize("call", ["sys.exit()", "loader.close()", "next(loop)", "next(iter(loader))", "loader.state_dict()"])
+def test_a_child_does_not_wait_for_a_thread_of_its_parent(program, call):
+    """At the fork another thread waits for a batch, and has the loader's locks."""
+    program("""
+import threading
+held = iter(tombola.Loader(url, store, batch_size=2000))
+next(held)
+loader = tombola.Loader(url, store)
+loop = iter(loader)
+threading.Thread(target=lambda: list(loop), daemon=True).start()
+wait_for(lambda: loader._lock.locked())
+time.sleep(0.2)  # it is in the library
+child = os.fork()
+if child == 0:
+    try:
+        eval(os.environ["CALL"])
+    except tombola.UsageError:
+        pass
+    sys.exit()
+try:
+    wait_for(lambda: os.waitpid(child, os.WNOHANG) != (0, 0))
+except AssertionError:
+    os.kill(child, 9)
+    raise
+""", "--epochs", 1, "--lease", 600, CALL=call)
+
+
 def test_serve_ends_with_its_process(package, demo, tmp_path):  # noqa: F811
     script = """
 import tombola, sys, time

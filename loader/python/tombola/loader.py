@@ -212,6 +212,7 @@ class Loader:
             **moments(mean, std),
         }
         self._lock = threading.Lock()
+        _loaders.add(self)
         self._open(state)
         described = self._feed.describe()
         self.rows, self.features = described["rows"], described["features"]
@@ -361,6 +362,18 @@ class Loader:
             f"<tombola.Loader of {self._options['store']} by {self._options['sampler']}: {self.rows} rows of {self.shape} "
             f"{self.dtype}, {self._options['batch_size']} a batch, {self.device}>"
         )
+
+
+_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a child of fork(): those of the parent's other threads are never released here."""
+    for loader in _loaders:
+        loader._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _parse(state: Mapping[str, Any]) -> str:
