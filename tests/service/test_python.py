@@ -961,6 +961,30 @@ for label, header, rows in ((0, False, 2), ("1", True, 1)):
     assert "cannot open /nowhere.csv" in out and "<tombola.Server of range:100 at http://127.0.0.1:" in out
 
 
+def test_serve_and_children_of_fork(package):  # noqa: F811
+    """They have its pipe: close() ends the sampler while one lives, and theirs does not."""
+    run(package, """
+import os, signal, sys, tombola, urllib.error, urllib.request
+server = tombola.serve("range:100", seed=1)
+if os.fork() == 0:
+    server.close()
+    sys.exit()
+assert os.wait()[1] == 0
+urllib.request.urlopen(server.url + "/healthz").close()
+child = os.fork()
+if child == 0:
+    signal.pause()
+server.close()
+try:
+    urllib.request.urlopen(server.url + "/healthz").close()
+except urllib.error.URLError:
+    os.kill(child, signal.SIGKILL)
+else:
+    os.kill(child, signal.SIGKILL)
+    raise AssertionError("it goes on")
+""")
+
+
 @pytest.mark.parametrize("options,kind,says", [
     ("url, '/nowhere.csv'", "NotFoundError", "/nowhere.csv"),
     ("url, store, device='gpu'", "UsageError", "gpu"),

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import weakref
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-# Ends the sampler when the pipe that it waits at is closed: by close(), or by the end of the process, however it comes.
+# Ends the sampler when the pipe that it waits at has a line, from close(), or is closed: by the end of this process, however
+# it comes, and of its children by fork(), which have the pipe too.
 _GUARD = """exec 3<&0 </dev/null
 "$@" 3<&- & child=$!
 (read -r _ <&3; kill "$child") >/dev/null 2>&1 & guard=$!
@@ -70,12 +73,12 @@ class Server:
         self._said: list[str] = []
         self._reader = threading.Thread(target=self._read, name="tombola-serve", daemon=True)
         self._reader.start()
-        self._closes = weakref.finalize(self, _end, self._process)
+        self._closes = weakref.finalize(self, _end, self._process, os.getpid())
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         found = re.search(r"listening on (https?://\S+)", line)
         if not found:
-            _end(self._process)
+            self.close()
             self._reader.join(1)
             raise SamplerError("".join(self._said).strip() or f"tombola-sampler said {line!r}, and no address")
         self.url = found[1]
@@ -105,13 +108,18 @@ class Server:
         return f"<tombola.Server of {self.store} at {self.url}>"
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: subprocess.Popen[str], owner: int) -> None:
+    """Leaves it alone in a child of fork()."""
     assert process.stdin is not None
-    process.stdin.close()
+    if os.getpid() != owner:
+        return
+    with contextlib.suppress(BrokenPipeError):  # it has ended
+        process.stdin.write("\n")
+        process.stdin.close()
     try:
         process.wait(10)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
