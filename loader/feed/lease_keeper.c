@@ -190,7 +190,9 @@ static void do_round(struct lease_keeper *keeper, bool renews)
     if (acked || renewed)
         log_warning("leases of worker %s: %s", keeper->worker, error_message());
     pthread_mutex_lock(&keeper->lock);
-    keeper->ack_ns = clock_deadline_ns(acked ? AGAIN_MS : ACK_PAUSE_MS);
+    /* As many as fill a request go at once: a pause would bound how fast batches can be acked. */
+    bool is_full = keeper->done >= AT_ONCE;
+    keeper->ack_ns = clock_deadline_ns(acked ? AGAIN_MS : is_full ? 0 : ACK_PAUSE_MS);
     if (renewed)
         keeper->renew_ns = clock_deadline_ns(AGAIN_MS);
     if (told && !acked) {

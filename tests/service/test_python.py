@@ -1115,6 +1115,18 @@ assert after[2] < before[2] + (8 << 20), (before, after)
 """)
 
 
+def test_acks_keep_up(program):
+    """However small and fast batches are: those not acked at the end of a program come again."""
+    program("""
+loader = tombola.Loader(url, store, batch_size=1, epochs=0)
+for number, batch in enumerate(loader, 1):
+    if number == 150000:
+        break
+now = status(url)
+assert now["leased"] < 150000 / 4, now
+""")
+
+
 # ---- the package --------------------------------------------------------------------------------------------
 
 
