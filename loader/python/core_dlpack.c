@@ -70,7 +70,7 @@ PyObject *array_dlpack(struct array_object *self, PyObject *args, PyObject *word
                                      &copy))
         return NULL;
     int type = self->device_type, index = self->device_index;
-    if (device != Py_None && !PyArg_ParseTuple(device, "ii", &type, &index))
+    if (device != Py_None && !PyArg_Parse(device, "(ii)", &type, &index))
         return NULL;
     if (type != self->device_type || index != self->device_index)
         return PyErr_Format(PyExc_BufferError, "the batch is on another device");

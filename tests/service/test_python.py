@@ -1029,6 +1029,7 @@ else:
     ("loader.state_dict()", "tombola.UsageError", 'a state is for pull="index"'),
     ("pickle.dumps(loader)", "TypeError", "neither copied nor pickled"),
     ("copy.copy(loader)", "TypeError", "open one in each"),
+    ("next(iter(tombola.Loader(url, store, output=lambda array: array.__dlpack__(dl_device=1))))", "TypeError", "2-item"),
     ("list(tombola.Loader(*sys.argv[3:]))", "tombola.InputError", '(bad_rows="skip" goes on without such rows)'),
 ])
 def test_errors_speak_of_python(program, sampler, tmp_path, call, kind, says):
