@@ -120,7 +120,8 @@ static enum error rows_writer_begin(struct store_writer *base)
     writer->ends = part_at(head->head_bytes + head->rows * head->key_bytes, sizeof(uint64_t));
     writer->rows = part_at(head->rows_at, (size_t)head->row_bytes);
     writer->texts = part_at(head->texts_at, TEXTS_LIMIT_BYTES);
-    return file_writer_open(writer->path, &writer->file);
+    /* A cache replaces a link in its folder, which may lead to anything. */
+    return file_writer_open(base->key ? base->place : writer->path, &writer->file);
 }
 
 /* ---- rows --------------------------------------------------------------- */

@@ -103,6 +103,21 @@ def test_a_cache_that_is_damaged_is_told_of_once(pulls):
     assert pulls.rows(300, pulls.folder)[0] == wanted
 
 
+def test_a_link_in_the_folder_is_replaced_and_not_followed(pulls, tmp_path):
+    """Several users may share a folder, and names of caches can be guessed."""
+    wanted, _ = pulls.rows(300)
+    pulls.make(300, wanted)
+    path, other = pulls.folder / pulls.caches()[0], tmp_path / "other"
+    other.write_text("theirs")
+    path.unlink()
+    path.symlink_to(other)
+    deadline = time.monotonic() + PATIENCE_S
+    while path.is_symlink():
+        assert time.monotonic() < deadline
+        assert pulls.rows(300, pulls.folder)[0] == wanted
+        assert other.read_bytes() == b"theirs"
+
+
 @pytest.mark.parametrize("where", ["/proc/kept", "/dev/null"])
 def test_a_folder_of_no_use(where, pulls):
     wanted, _ = pulls.rows(20)
