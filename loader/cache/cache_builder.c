@@ -153,8 +153,9 @@ static enum error make(struct cache_builder *builder, struct kept_rows **ret_kep
             cache_lock_put(place->lock, lock);
             return error;
         }
-        if (error == ERROR_CONFLICT)
-            error = await_other(place, &is_told);
+        if (error != ERROR_CONFLICT)
+            return error; /* the folder is gone, or something else has the lock's name */
+        error = await_other(place, &is_told);
         if (!error)
             error = open_it(place, ret_kept);
     } while (error == ERROR_NOT_FOUND || error == ERROR_INPUT);

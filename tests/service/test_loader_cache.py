@@ -6,6 +6,8 @@ import json
 import os
 import random
 import re
+import select
+import shutil
 import signal
 import subprocess
 import time
@@ -27,7 +29,10 @@ class Pulls:
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(changes))
 
     def end(self, pull):
-        out, stderr = pull.communicate(timeout=PATIENCE_S)
+        try:
+            out, stderr = pull.communicate(timeout=PATIENCE_S)
+        finally:
+            pull.kill()
         check_alive_to_the_end(pull.returncode, stderr.decode(errors="replace"))
         assert pull.returncode == 0, stderr[-4000:]
         return out, stderr.decode()
@@ -116,6 +121,30 @@ def test_a_link_in_the_folder_is_replaced_and_not_followed(pulls, tmp_path):
         assert time.monotonic() < deadline
         assert pulls.rows(300, pulls.folder)[0] == wanted
         assert other.read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("how", ["a folder in its place", "no folder"])
+def test_a_lock_that_cannot_be_taken(pulls, how):
+    """Nothing is kept, and the program ends: also one that waits for another's cache when the folder is removed."""
+    wanted, _ = pulls.rows(300)
+    pulls.make(300, wanted)
+    path = pulls.folder / pulls.caches()[0]
+    lock = path.with_suffix(".lock")
+    path.unlink()
+    if how == "no folder":
+        with open(lock, "w", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            pull = pulls.begin(300, pulls.folder)
+            assert b"is being made by another program" in pull.stderr.readline()
+            shutil.rmtree(pulls.folder)
+            select.select([pull.stderr], [], [], PATIENCE_S)  # it cannot end: its output is not read yet
+    else:
+        lock.mkdir()
+        pull = pulls.begin(300, pulls.folder)
+    out, stderr = pulls.end(pull)
+    assert out == wanted
+    assert stderr.count("warning") == 1 and str(lock) in stderr and "rows come from" in stderr
+    assert not pulls.caches()
 
 
 @pytest.mark.parametrize("where", ["/proc/kept", "/dev/null"])
