@@ -626,6 +626,23 @@ assert status(url)["position"] == 0
 """, "--epochs", 2)
 
 
+def test_a_state_is_loaded_in_the_middle_of_a_loop(program):
+    """The loop goes on with it, and what it has is counted as before."""
+    program("""
+loader = tombola.Loader(url, store, batch_size=100, pull="index")
+states, seen = [], []
+for ids, labels, x in loader:
+    states.append(loader.state_dict())
+    seen.append(ids.tolist())
+    if len(seen) == 5:
+        loader.load_state_dict(states[1])
+    if len(seen) == 8:
+        break
+assert seen[5:] == seen[2:5]
+assert states[5:] == states[2:5], [state["tombola"]["next_index"] for state in states]
+""")
+
+
 @pytest.mark.parametrize("options", [(), ("--tail", "span"), ("--tail", "drop")], ids=["keep", "span", "drop"])
 def test_ranks_take_equally_many_steps_in_each_loop(program, options):
     """Where an epoch is no whole number of rounds, and so the states of all ranks are one at a loop's end."""

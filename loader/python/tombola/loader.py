@@ -213,6 +213,8 @@ class Loader:
         }
         self._lock = threading.Lock()
         _loaders.add(self)
+        self._loops: weakref.WeakSet[Epoch] = weakref.WeakSet()
+        self._newest: Callable[[], Epoch | None] = lambda: None
         self._open(state)
         described = self._feed.describe()
         self.rows, self.features = described["rows"], described["features"]
@@ -256,8 +258,6 @@ class Loader:
             raise opened[0]
         self._feed, self._state = opened[0], state
         self._waiting: list[_core.Batch] = []  # what a loop left for the next one
-        self._loops: weakref.WeakSet[Epoch] = weakref.WeakSet()
-        self._newest: Callable[[], Epoch | None] = lambda: None
         self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops)
         multiprocessing.util.Finalize(self, self._at_exit, exitpriority=0)  # its processes end without atexit
 
@@ -320,7 +320,7 @@ class Loader:
         return {_STATE: json.loads(self._feed.state())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resumes from there; the first batch fails if the sampler has another order."""
+        """Resumes from there, also in the middle of a loop; the first batch fails if the sampler has another order."""
         _parse(state)
         if self._options["pull"] != _PULLS["index"]:
             raise UsageError('a state is for pull="index"; the sampler records leases and draws itself')
