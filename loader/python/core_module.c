@@ -12,14 +12,15 @@ struct module_state *core_state(PyTypeObject *type)
     return PyModule_GetState(PyType_GetModuleByDef(type, &core_module));
 }
 
-/* A new reference: the message, with a program's option replaced by its Python name. */
+/* A new reference: the message, with the options of a program, or of C, as they are in Python. */
 static PyObject *message_of(const char *text)
 {
-    PyObject *raw = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-    PyObject *message =
-        raw ? PyObject_CallMethod(raw, "replace", "ss", "--bad-rows skip", "bad_rows=\"skip\"")
-            : NULL;
-    Py_XDECREF(raw);
+    static const char *const names[][2] = {{"--bad-rows skip", "bad_rows=\"skip\""},
+                                           {"TOMBOLA_INDEX", "pull=\"index\""},
+                                           {"TOMBOLA_LEASE", "pull=\"lease\""}};
+    PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    for (size_t i = 0; message && i < sizeof(names) / sizeof(names[0]); i++)
+        Py_SETREF(message, PyObject_CallMethod(message, "replace", "ss", names[i][0], names[i][1]));
     return message;
 }
 
