@@ -93,6 +93,9 @@ const char *file_writer_temporary_path(const struct file_writer *writer);
 int file_writer_descriptor(const struct file_writer *writer);
 /* Flush, fsync, rename over `path`, fsync the folder. Afterwards only close is legal. */
 enum error file_writer_commit(struct file_writer *writer) MUST_CHECK;
+/* Its two halves, for callers with something to check just before the rename. */
+enum error file_writer_sync(struct file_writer *writer) MUST_CHECK;
+enum error file_writer_publish(struct file_writer *writer) MUST_CHECK;
 
 /* Writes a small file: open, add, commit. */
 enum error file_write_whole(const char *path, const void *bytes, size_t length) MUST_CHECK;

@@ -283,20 +283,29 @@ static enum error sync_folder_of(const char *path)
     return error;
 }
 
-enum error file_writer_commit(struct file_writer *writer)
+enum error file_writer_sync(struct file_writer *writer)
+{
+    enum error error = file_writer_flush(writer);
+    if (!error && fsync(writer->descriptor))
+        error = error_set_errno(ERROR_IO, errno, "cannot sync %llu bytes of %s",
+                                (unsigned long long)file_writer_length(writer), writer->path);
+    return error;
+}
+
+enum error file_writer_publish(struct file_writer *writer)
 {
     assert(!writer->committed);
-    enum error error = file_writer_flush(writer);
-    if (error)
-        return error;
-    if (fsync(writer->descriptor))
-        return error_set_errno(ERROR_IO, errno, "cannot sync %llu bytes of %s",
-                               (unsigned long long)file_writer_length(writer), writer->path);
     if (rename(writer->temporary, writer->path))
         return error_set_errno(ERROR_IO, errno, "cannot rename %s to %s", writer->temporary,
                                writer->path);
     writer->committed = true;
     return sync_folder_of(writer->path);
+}
+
+enum error file_writer_commit(struct file_writer *writer)
+{
+    enum error error = file_writer_sync(writer);
+    return error ? error : file_writer_publish(writer);
 }
 
 enum error file_write_whole(const char *path, const void *bytes, size_t length)

@@ -33,7 +33,8 @@ struct sqlite_writer {
     struct file_writer *file;
     sqlite3 *connection;
     sqlite3_stmt *insert;
-    uint32_t kept_changes; /* change counter of the file whose other tables are kept */
+    uint32_t kept_changes;       /* change counter of the file whose other tables are kept */
+    struct file_identity before; /* of the file at the open; zeroed: there was none */
 };
 
 /* ---- existing files ----------------------------------------------------- */
@@ -288,6 +289,37 @@ static enum error keep_others(struct sqlite_writer *writer)
     return error;
 }
 
+/* Zeroes: there is none. */
+static enum error identify(const char *path, struct file_identity *ret_identity)
+{
+    *ret_identity = (struct file_identity){.size_bytes = 0};
+    return access(path, F_OK) && errno == ENOENT ? OK : file_identity_at(path, ret_identity);
+}
+
+/* Another import into the file, or any other program, may have written tables that the new file
+ * would lack. */
+static enum error check_others(const struct sqlite_writer *writer)
+{
+    struct file_identity now;
+    sqlite3 *from = NULL;
+    bool free = true, others = false;
+    enum error error = identify(writer->path, &now);
+    if (!error && !file_identity_equal(&now, &writer->before))
+        error = is_free(writer->path, &free);
+    if (error || free || !is_sqlite(writer->path))
+        return error;
+    error = sqlite_connect(writer->path, NULL, &from);
+    if (!error)
+        error = has_others(from, writer->path, writer->writer.table, &others);
+    sqlite3_close(from);
+    if (!error && others)
+        error = error_set(ERROR_CONFLICT,
+                          "%s: another program wrote to it meanwhile, which would be lost; nothing "
+                          "was changed, import again",
+                          writer->path);
+    return error;
+}
+
 static void disconnect(struct sqlite_writer *writer)
 {
     sqlite3_finalize(writer->insert);
@@ -308,13 +340,17 @@ static void sqlite_writer_close(struct store_writer *base)
 static enum error sqlite_writer_open(struct uri *uri, const char *table, bool replace,
                                      struct store_writer **ret_writer)
 {
+    struct file_identity before;
     enum error error = check_table(table);
+    if (!error)
+        error = identify(uri->path, &before);
     if (!error && !replace)
         error = check_place(uri->path, table);
     struct sqlite_writer *writer =
         error ? NULL : array_new(1, sizeof(*writer), "writing an SQLite file");
     if (!writer)
         return error ? error : ERROR_MEMORY;
+    writer->before = before;
     writer->writer.place = uri->path;
     writer->writer.table = writer->writer.replaces = table;
     writer->path = file_real_path(uri->path);
@@ -468,7 +504,12 @@ static enum error sqlite_writer_finish(struct store_writer *base, const char **r
 
 static enum error sqlite_writer_publish(struct store_writer *base)
 {
-    return file_writer_commit(((struct sqlite_writer *)base)->file);
+    struct sqlite_writer *writer = (struct sqlite_writer *)base;
+    /* A sync may take long: next to no time lies between the check and the rename. */
+    enum error error = file_writer_sync(writer->file);
+    if (!error)
+        error = check_others(writer);
+    return error ? error : file_writer_publish(writer->file);
 }
 
 const struct store_writer_ops store_writer_sqlite_ops = {.store = &store_sqlite_ops,

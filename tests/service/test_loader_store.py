@@ -687,3 +687,21 @@ def test_a_file_that_changes_during_import(start, large_csv, tmp_path):
     assert status == 2, process.stderr
     assert "has changed since it was opened" in process.stderr
     assert left_behind(tmp_path, "out") == []
+
+
+@pytest.mark.threads
+def test_two_imports_into_one_file_lose_no_table(start, large_csv, tmp_path):
+    """Who is later says so, and changes nothing."""
+    small, out = write(tmp_path, "small.csv", "label,a\n1,2\n"), f"sqlite:{tmp_path}/out.db"
+
+    def overtake(process):
+        process.signal(signal.SIGSTOP)
+        run("loader", "import", small, f"{out}?table=small")
+        process.signal(signal.SIGCONT)
+
+    status, process = meet_import(start, large_csv, tmp_path, 0, overtake)
+    assert status == 2, process.stderr
+    assert "another program wrote to it meanwhile" in process.stderr
+    assert left_behind(tmp_path, "out") == ["out.db"]
+    run("loader", "import", large_csv, out)
+    assert info(out)["rows"] == 60000 and info(f"{out}?table=small")["rows"] == 1
