@@ -978,6 +978,30 @@ for label, header, rows in ((0, False, 2), ("1", True, 1)):
     assert "cannot open /nowhere.csv" in out and "<tombola.Server of range:100 at http://127.0.0.1:" in out
 
 
+def test_ctrl_c_while_a_sampler_starts(package, tmp_path):  # noqa: F811
+    """As for a large CSV: it does not go on alone."""
+    slow = tmp_path / "tombola-sampler"
+    slow.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n")
+    slow.chmod(0o755)
+    run(package, """
+import os, signal, sys, threading, time, tombola
+
+def interrupt():
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=interrupt).start()
+try:
+    tombola.serve("range:100")
+except KeyboardInterrupt:
+    assert not os.path.exists("/proc/" + open(sys.argv[1]).read().strip())
+else:
+    raise AssertionError("it is not interrupted")
+""", tmp_path / "pid", TOMBOLA_SAMPLER=str(slow))
+
+
 def test_serve_and_children_of_fork(package):  # noqa: F811
     """They have its pipe: close() ends the sampler while one lives, and theirs does not."""
     run(package, """

@@ -74,6 +74,14 @@ class Server:
         self._reader = threading.Thread(target=self._read, name="tombola-serve", daemon=True)
         self._reader.start()
         self._closes = weakref.finalize(self, _end, self._process, os.getpid())
+        try:
+            self.url = self._address()
+        except BaseException:  # Ctrl-C, too
+            self.close()
+            raise
+
+    def _address(self) -> str:
+        """Waits until it listens."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         found = re.search(r"listening on (https?://\S+)", line)
@@ -81,7 +89,7 @@ class Server:
             self.close()
             self._reader.join(1)
             raise SamplerError("".join(self._said).strip() or f"tombola-sampler said {line!r}, and no address")
-        self.url = found[1]
+        return found[1]
 
     def _read(self) -> None:
         assert self._process.stderr is not None
