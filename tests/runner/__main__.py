@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import builds
+import inputs
 import parts
 import process
 import record
@@ -103,9 +104,10 @@ def run(chosen, is_changed):
 def main(arguments):
     options = [argument for argument in arguments if argument.startswith("-")]
     for option in options:
-        if option not in ("--long", "--changed"):
+        if option not in ("--long", "--changed", "--fresh"):
             raise BadUsage(f"unknown option {option}")
     chosen = Selection([argument for argument in arguments if not argument.startswith("-")], parts.NAMES)
+    chosen.keeps = chosen.may_keep(options, LONG) and inputs.tree() != []
     os.environ.update(SANITIZERS)
     record.where_and_when()
     if install(chosen) != 0:

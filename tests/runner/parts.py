@@ -6,6 +6,7 @@ import coverage
 import cuda
 import dist
 import fuzz
+import kept
 import late
 import layering
 import lint
@@ -37,11 +38,16 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 def unit_step(name, build, chosen):
     check = unit.check_threads if build is TSAN else unit.check
-    return Step(name, lambda step: check(step, build, chosen.tests["unit"]), needs=[build.name])
+    return Step(name, lambda step: check(step, build, chosen.tests["unit"], chosen.keeps), needs=[build.name])
 
 
-def service_step(name, build, files, *more, env=None):
-    return Step(name, lambda step: service.test(step, build, files, *more, env=env), needs=[build.name], waits=True)
+def service_step(name, build, chosen, files, *more, env=None):
+    return Step(name, lambda step: service.test(step, build, files, *more, env=env, keeps=chosen.keeps),
+                needs=[build.name], waits=True)
+
+
+def whole_step(name, check, chosen, need=PLAIN.name):
+    return Step(name, kept.whole(check, PLAIN) if chosen.keeps else check, needs=[need])
 
 
 def sanitized(name, build, chosen):
@@ -51,10 +57,10 @@ def sanitized(name, build, chosen):
         found.append(unit_step(f"{name}-unit", build, chosen))
     if chosen.wants("service"):
         marked = THREADS if build is TSAN else LIGHT
-        found.append(service_step(f"{name}-service", build, files, *marked, env=NO_GPU))
+        found.append(service_step(f"{name}-service", build, chosen, files, *marked, env=NO_GPU))
     if build is ASAN and chosen.wants("service") and not chosen.tests["service"]:
-        found.append(service_step("asan-gpu", build, ["tests/service/test_trainer_math.py"], *LIGHT))
-        found.append(service_step("asan-fault", build, FAULTS))
+        found.append(service_step("asan-gpu", build, chosen, ["tests/service/test_trainer_math.py"], *LIGHT))
+        found.append(service_step("asan-fault", build, chosen, FAULTS))
     return found
 
 
@@ -80,14 +86,14 @@ def steps(chosen):
         "unit": lambda: [unit_step("unit", PLAIN, chosen)],
         "layering": lambda: [Step("layering", layering.check, needs=[PLAIN.name])],
         "lint": lambda: [Step("lint", lambda step: lint.check(step, chosen.lints), needs=[PLAIN.name])],
-        "service": lambda: [service_step("service", PLAIN, chosen.tests["service"] or ["tests/service"], *plain)],
-        "fault": lambda: [service_step("fault", PLAIN, chosen.tests["fault"] or ["tests/fault"])],
+        "service": lambda: [service_step("service", PLAIN, chosen, chosen.tests["service"] or ["tests/service"], *plain)],
+        "fault": lambda: [service_step("fault", PLAIN, chosen, chosen.tests["fault"] or ["tests/fault"])],
         "asan": lambda: sanitized("asan", ASAN, chosen),
         "tsan": lambda: sanitized("tsan", TSAN, chosen),
         "fuzz": lambda: [Step("fuzz", lambda step: fuzz.test(step, targets), needs=[FUZZ.name])],
-        "cuda": lambda: [Step("cuda", cuda.check, needs=["autoreconf"])],
-        "dist": lambda: [Step("dist", dist.check, needs=[PLAIN.name])],
-        "bench": lambda: [Step("bench", bench.check, needs=[PLAIN.name])],
+        "cuda": lambda: [whole_step("cuda", cuda.check, chosen, "autoreconf")],
+        "dist": lambda: [whole_step("dist", dist.check, chosen)],
+        "bench": lambda: [whole_step("bench", bench.check, chosen)],
         **{name: lambda name=name: [Step(name, shipped.check)] for name in shipped.SCRIPTS},
         "late": lambda: [Step("late", late.check, needs=[PLAIN.name], waits=True)],
         "coverage": coverage_steps,

@@ -23,7 +23,8 @@ class Report:
         for line in step.lines:
             print(f"   {line}")
         counts = "{:5} passed {:4} failed {:4} skipped".format(*step.counts) if step.counts else ""
-        print(f"   {step.name:<13} {counts:<37} {cost(step)}", flush=True)
+        kept = f" ({step.kept:,} kept from before)" if step.kept else ""
+        print(f"   {step.name:<13} {counts:<37} {cost(step)}{kept}", flush=True)
 
     def sums(self):
         return [sum(step.counts[kind] for step in self.ended if step.counts) for kind in range(3)]
@@ -48,6 +49,8 @@ class Report:
         broken = [step for step in counted if step.counts[1]]
         list_names("failed", [(step, name) for step in broken for name in step.failed or ["its lines above"]])
         passed, failed, skipped = self.sums()
+        if kept := sum(step.kept for step in counted):
+            print(f"{kept:,} of these tests passed earlier today with the same inputs and did not run (--fresh runs all)")
         print(f"{passed} passed, {failed} failed, {skipped} skipped")
         return 1 if failed else 0
 

@@ -53,6 +53,7 @@ class Selection:
 
     def __init__(self, arguments, all_parts):
         self.parts, self.folders = [], []
+        self.keeps = False  # whether tests that passed before with the same inputs are left out
         self.tests = {part: [] for part in KINDS}
         for argument in arguments:
             folder = argument.rstrip("/")
@@ -74,6 +75,10 @@ class Selection:
     @property
     def is_of_whole_parts(self):
         return not self.folders and not any(self.tests.values())
+
+    def may_keep(self, options, is_long):
+        """Whether tests that passed before may be left out: not where a person named them."""
+        return self.is_empty and not is_long and "--fresh" not in options
 
     def take_part(self, *parts):
         self.parts += [part for part in parts if part not in self.parts]

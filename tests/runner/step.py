@@ -24,6 +24,7 @@ class Step:
         self.log_path = LOGS / f"{name}.log"
         self.lines, self.counts, self.failure = [], None, None
         self.failed, self.unsteady = [], []  # names of tests
+        self.kept = 0  # tests among the counts that passed before and did not run (kept.py)
         self.repeat = None  # the work of a second try of what failed
         self.wall_s = self.cpu_s = 0.0
         self.ended = False

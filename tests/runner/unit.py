@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 
+import inputs
+from kept import Kept, nothing_kept
 from links import Links
 from places import IN_MEMORY, ROOT, shown
 from selection import all_programs
@@ -24,7 +26,7 @@ def clear(folder):
             path.unlink()
 
 
-def check_threads(step, build, names=None):
+def check_threads(step, build, names=None, keeps=False):
     """Those programs of `names`, or of all, that are linked with what starts a thread: ThreadSanitizer has nothing to
     say of the others."""
     names = names or all_programs()
@@ -34,7 +36,7 @@ def check_threads(step, build, names=None):
     links = Links(build, names)
     names = [name for name in names if links.starts_threads(name) and name not in TSAN_SLOW]
     if names:
-        check(step, build, names)
+        check(step, build, names, keeps)
     else:
         step.count(0, 0, 0)
 
@@ -47,22 +49,38 @@ def environment(build):
     return {**build.environment, **IN_MEMORY, "TOMBOLA_SKIPS": skips.stdout}
 
 
-def check(step, build, names=None):
-    """Runs the programs `names` (tests/unit/test_X, tests/fuzz/fuzz_X), or all."""
+def make_check(step, build, names, tests, **more):
+    """Makes the programs `names` and runs `tests` of them."""
+    chosen = [f"check_PROGRAMS={' '.join(names)}", f"TESTS={' '.join(tests)}"]
+    return build.make(step, "-k", "check", "test_objects=", *chosen, **more)
+
+
+def counts(found):
+    """(passed, failed, skipped) of results."""
+    return sum(each in GOOD for each in found), sum(each in BAD for each in found), found.count("SKIP")
+
+
+def check(step, build, names=None, keeps=False):
+    """Runs the programs `names` (tests/unit/test_X, tests/fuzz/fuzz_X), or all. `keeps`: not those that have passed."""
     clear(build.folder)
-    chosen = ["test_objects=", f"check_PROGRAMS={' '.join(names)}", f"TESTS={' '.join(names)}"] if names else []
-    status = build.make(step, "-k", "check", *chosen, env=environment(build), prefix=build.prefix)
+    names, env, kept = names or all_programs(), environment(build), nothing_kept()
+    tests = names
+    if keeps and make_check(step, build, names, []) == 0:
+        kept = Kept(inputs.setting(build, "unit"), lambda programs: inputs.of_programs(build, programs))
+        tests = kept.left(names)
+    status = make_check(step, build, names, tests, env=env, prefix=build.prefix) if tests else 0
     noted = sorted((build.folder / "tests").rglob("*.trs"))
     results = [(path, RESULT.findall(path.read_text())) for path in noted]
     failed = [path.with_suffix(".log") for path, found in results if BAD.intersection(found)]
     for log in failed:
         step.say(f"failed: {shown(log)}")
         step.show_end(log)
-    found = [result for _, several in results for result in several]
-    bad = sum(result in BAD for result in found)
+    counted = {path.relative_to(build.folder).with_suffix("").as_posix(): counts(found) for path, found in results}
+    passed, bad, skipped = map(sum, zip((0, 0, 0), *counted.values()))
     if status != 0 and bad == 0:
         step.broken("unit tests could not be built")
     else:
-        step.count(sum(result in GOOD for result in found), bad, found.count("SKIP"), map(shown, failed))
+        kept.add({test: each for test, each in counted.items() if test in kept.texts and any(each)})
+        kept.count(step, passed, bad, skipped, map(shown, failed))
         programs = [log.relative_to(build.folder).with_suffix("").as_posix() for log in failed]
         step.repeat = lambda second: check(second, build, programs)

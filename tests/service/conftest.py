@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from costs import Costs
+from outcomes import Outcomes
 from limits import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401, hooks
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401, hooks
 
@@ -43,6 +44,8 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "xdist_group(name): these run in one worker of pytest-xdist")
     if not config.pluginmanager.has_plugin("costs"):  # tests/fault has this conftest, too
         config.pluginmanager.register(Costs(), "costs")
+        if os.environ.get("TOMBOLA_OUTCOMES") and not hasattr(config, "workerinput"):
+            config.pluginmanager.register(Outcomes(config, Path(os.environ["TOMBOLA_OUTCOMES"])), "outcomes")
 
 
 def pytest_terminal_summary(terminalreporter):

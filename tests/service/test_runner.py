@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""tests/runner: what a long run costs and records."""
+"""tests/runner: what a long run costs and records; which tests need not run."""
 
 import importlib
+import json
+import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from conftest import ROOT
+from outcomes import Outcomes
 
 pytestmark = pytest.mark.plain
 
@@ -123,3 +127,174 @@ def test_the_few_that_failed_are_tried_again(runner, tmp_path, monkeypatch, caps
     said = capsys.readouterr().out
     for name in unsteady:
         assert f"   {name[0]}: {name}\n" in said.partition("== failed, and passed when nothing else ran")[2]
+
+
+# ---- tests that passed before ---------------------------------------------------------------------
+
+@pytest.fixture
+def kept(runner, tmp_path, monkeypatch):
+    """kept(inputs of each test, setting) -> Kept, each with the same folder."""
+    monkeypatch.setattr(runner("passed"), "CACHE", tmp_path / "cache")
+
+    def make(texts, setting=""):
+        return runner("kept").Kept(setting, lambda tests: {test: texts[test] for test in tests})
+
+    return make
+
+
+def run_all(kept, counted):
+    """Runs what is left; returns its names."""
+    left = kept.left(list(counted))
+    kept.add({test: counted[test] for test in left})
+    return left
+
+
+def test_what_passed_with_the_same_inputs_is_counted_and_not_run(runner, kept):
+    counted = {"a": (3, 0, 1), "b": (2, 0, 0)}
+    assert run_all(kept({"a": b"1", "b": b"1"}), counted) == ["a", "b"]
+    second = kept({"a": b"1", "b": b"2"})
+    assert second.left(["a", "b"]) == ["b"]
+    step = runner("step").Step("part", None)
+    second.count(step, 2, 0, 0)
+    assert (step.counts, step.kept) == ((5, 0, 1), 4)
+    assert kept({"a": b"1"}, "another setting").left(["a"]) == ["a"]
+
+
+def test_what_failed_runs_again(kept):
+    texts = {"a": b"1", "b": b"1"}
+    run_all(kept(texts), {"a": (3, 1, 0), "b": (0, 0, 0)})
+    assert kept(texts).left(["a", "b"]) == ["a"]
+
+
+def test_an_input_that_changed_while_the_test_ran_is_not_known(kept):
+    texts = {"a": b"1"}
+    first = kept(texts)
+    assert first.left(["a"]) == ["a"]
+    texts["a"] = b"2"
+    first.add({"a": (1, 0, 0)})
+    assert kept(texts).left(["a"]) == kept({"a": b"1"}).left(["a"]) == ["a"]
+
+
+@pytest.fixture
+def inputs(runner, tmp_path, monkeypatch):
+    """The module, with a small tree of its own; inputs.write(path, text) changes it, inputs.build is a build of it."""
+    found = runner("inputs")
+    monkeypatch.setattr(found, "ROOT", tmp_path)
+    found.build = SimpleNamespace(name="build", folder=tmp_path / "build", prefix=[], environment={}, note=lambda: "-O2")
+
+    def write(path, text):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    found.write = write
+    for path, text in SMALL_TREE.items():
+        write(path, text)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    return found
+
+
+SMALL_TREE = {
+    ".gitignore": "/build\n/cache\n", "README.md": "", "sampler/main.c": "", "deploy/install": "", "tests/skips": "",
+    "tests/service/conftest.py": "", "tests/service/helper.py": 'run("trainer")', "tests/fuzz/corpus/uri/1": "",
+    "tests/service/test_sampler.py": 'start("sampler")', "tests/service/test_train.py": "from helper import train\n",
+    "tests/service/test_deploy.py": 'INSTALL = ROOT / "deploy" / "install"',
+    "tests/service/test_sources.py": 'run(["cc", ROOT / "sampler"])',
+    **{f"build/{path}": "" for path in ("config.h", "sampler/tombola-sampler", "loader/tombola-loader", "trainer/tombola-trainer",
+                                        "loader/.libs/libtombola.so", "tests/unit/test_a", "tests/unit/test_linked",
+                                        "tests/unit/.libs/test_linked", "tests/fuzz/fuzz_uri")}}
+SERVICE_TESTS = [f"tests/service/test_{name}.py" for name in ("sampler", "train", "deploy", "sources")]
+PROGRAMS = ["tests/unit/test_a", "tests/unit/test_linked", "tests/fuzz/fuzz_uri"]
+EACH = "sampler train deploy sources"
+
+
+@pytest.mark.parametrize("path, again", [
+    ("build/trainer/tombola-trainer", "train deploy sources"), ("build/sampler/tombola-sampler", "sampler deploy sources"),
+    ("build/loader/tombola-loader", EACH), ("build/loader/.libs/libtombola.so", EACH), ("build/config.h", EACH),
+    ("tests/service/test_sampler.py", "sampler"), ("tests/service/helper.py", EACH), ("tests/service/new.c", EACH),
+    ("tests/service/conftest.py", EACH), ("tests/skips", EACH), ("deploy/install", "deploy sources"),
+    ("sampler/main.c", "sources"), ("README.md", "sources"), ("build/tests/unit/test_a", ""), ("tests/unit/test_a.c", "")])
+def test_a_service_test_runs_again_when_an_input_of_it_changed(inputs, path, again):
+    before = inputs.of_tests(inputs.build, SERVICE_TESTS)
+    assert inputs.of_tests(inputs.build, SERVICE_TESTS) == before
+    inputs.write(path, '# changed')
+    after = inputs.of_tests(inputs.build, SERVICE_TESTS)
+    assert [test for test in SERVICE_TESTS if after[test] != before[test]] == [f"tests/service/test_{name}.py" for name in again.split()]
+
+
+@pytest.mark.parametrize("path, again", [
+    ("build/tests/unit/test_a", "a"), ("build/tests/unit/.libs/test_linked", "linked"), ("build/loader/.libs/libtombola.so", "linked"),
+    ("build/tests/fuzz/fuzz_uri", "uri"), ("tests/fuzz/corpus/uri/2", "uri"), ("tests/unit/tap", "a linked uri"),
+    ("sampler/main.c", ""), ("tests/service/helper.py", "")])
+def test_a_unit_program_runs_again_when_an_input_of_it_changed(inputs, path, again):
+    before = inputs.of_programs(inputs.build, PROGRAMS)
+    inputs.write(path, "changed")
+    after = inputs.of_programs(inputs.build, PROGRAMS)
+    assert [name.rpartition("_")[2] for name in PROGRAMS if after[name] != before[name]] == again.split()
+
+
+def test_each_day_and_each_machine_runs_all(inputs, monkeypatch):
+    monkeypatch.setattr(inputs, "said_by", lambda *_, **__: "")
+    monkeypatch.setattr(inputs, "machine", lambda: "this one")
+    found = [inputs.setting(inputs.build, "service", "-m", "heavy")]
+    assert inputs.setting(inputs.build, "service", "-m", "heavy") == found[0]
+    found.append(inputs.setting(inputs.build, "service"))
+    monkeypatch.setattr(inputs, "day", lambda: 1)
+    found.append(inputs.setting(inputs.build, "service"))
+    monkeypatch.setattr(inputs, "machine", lambda: "another")
+    found.append(inputs.setting(inputs.build, "service"))
+    inputs.build.environment = {"LD_LIBRARY_PATH": "emulated"}
+    found.append(inputs.setting(inputs.build, "service"))
+    assert len(set(found)) == len(found)
+
+
+def test_the_modules_that_a_test_names_count_for_it(runner):
+    texts = {"tests/service/test_a.py": "from test_b import x\n", "tests/service/test_b.py": "import helper", "tests/service/helper.py":
+             'run("trainer")', "tests/service/test_c.py": "here it says that the helpers are many"}
+    reading = runner("inputs").Reading
+    assert reading("tests/service/test_a.py", texts).modules == [f"tests/service/{name}.py" for name in ("test_a", "test_b", "helper")]
+    assert reading("tests/service/test_c.py", texts).modules == ["tests/service/test_c.py"]
+
+
+def test_what_a_file_of_tests_counts(runner):
+    outcomes = {"tests/a.py::test_x": "passed", "tests/a.py::test_x[1]@a": "skipped", "tests/a.py::test_xy@a": "failed", "tests/aa.py::test_x": "passed"}
+    counts = runner("service").counts
+    assert counts(outcomes, "tests/a.py") == (1, 1, 1)
+    assert counts(outcomes, "tests/a.py::test_x") == (1, 0, 1)
+    assert counts(outcomes, "tests/b.py") == (0, 0, 0)
+
+
+def test_a_test_that_fails_in_its_end_has_failed(tmp_path):
+    found = Outcomes(SimpleNamespace(cwd_relative_nodeid=lambda name: name), tmp_path / "found.json")
+    for name, when, outcome in [("a", "setup", "passed"), ("a", "call", "passed"), ("a", "teardown", "failed"), ("b", "setup", "skipped"),
+                                ("b", "teardown", "passed"), ("c", "setup", "failed"), ("d", "setup", "passed"), ("d", "call", "passed")]:
+        found.pytest_runtest_logreport(SimpleNamespace(nodeid=name, when=when, outcome=outcome, failed=outcome == "failed",
+                                                       skipped=outcome == "skipped"))
+    found.pytest_sessionfinish()
+    assert json.loads(found.path.read_text()) == {"a": "failed", "b": "skipped", "c": "failed", "d": "passed"}
+
+
+def test_a_part_that_reads_the_whole_tree_runs_again_when_a_file_of_it_changed(runner, kept, inputs, monkeypatch):
+    monkeypatch.setattr(inputs, "setting", lambda *words: str(words[2:]))
+    ran = []
+
+    def run(name, *counts):
+        step = runner("step").Step(name, None)
+        runner("kept").whole(lambda step: (ran.append(name), step.count(*counts)), inputs.build)(step)
+        return step.counts, step.kept
+
+    assert run("dist", 1, 0, 0) == ((1, 0, 0), 0)
+    assert run("dist", 0, 1, 0) == ((1, 0, 0), 1), "it did not run"
+    assert run("bench", 3, 1, 0) == run("bench", 3, 1, 0) == ((3, 1, 0), 0)
+    inputs.write("sampler/main.c", "changed")
+    run("dist", 1, 0, 0)
+    run("cuda", 0, 0, 1)
+    run("cuda", 0, 0, 1)
+    assert ran == ["dist", "bench", "bench", "dist", "cuda", "cuda"]
+
+
+@pytest.mark.parametrize("words, keeps", [([], True), (["--changed"], True), (["--fresh"], False), (["unit"], False),
+                                          (["--changed", "test_json"], False), (["sampler/journal"], False)])
+def test_what_a_person_names_runs(runner, words, keeps):
+    chosen = runner("selection").Selection([word for word in words if not word.startswith("-")], runner("parts").NAMES)
+    assert chosen.may_keep(words, is_long=False) is keeps
+    assert not chosen.may_keep(words, is_long=True)
