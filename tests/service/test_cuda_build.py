@@ -53,6 +53,24 @@ def test_what_make_knows_of_headers_is_cleaned_up(name):
     assert f"{name}.d" in plan("clean")
 
 
+NVCC = r"""#!/bin/bash
+# As nvcc does: the compiler sees a temporary file with the process id in its name.
+while (($#)); do case $1 in -MF) echo "$3:" >"$2" ;; -o) output=$2 source=$3 ;; esac; shift; done
+cd "$(dirname "$source")" && cp "$(basename "$source")" "tmpxft_$$.c" && cc -c -o "$output" "tmpxft_$$.c"
+"""
+
+
+def test_an_object_is_the_same_bytes_whenever_it_is_made(tmp_path):
+    (tmp_path / "nvcc").write_text(NVCC)
+    (tmp_path / "nvcc").chmod(0o755)
+    (tmp_path / "kernel.cu").write_text("int answer(void) { return 42; }\n")
+    found = set()
+    for _ in range(2):
+        subprocess.run([ROOT / "m4/nvcc-compile", tmp_path / "kernel.lo", tmp_path / "kernel.cu", tmp_path / "nvcc"], check=True)
+        found.add((tmp_path / "kernel.o").read_bytes())
+    assert len(found) == 1 and b"answer" in found.pop()
+
+
 @pytest.mark.plain  # libasan needs libstdc++ itself
 def test_who_uses_the_library_needs_no_cplusplus():
     """A program in C is bound to no libstdc++, whatever nvcc makes of CUDA files."""
