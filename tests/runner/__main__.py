@@ -107,7 +107,6 @@ def main(arguments):
         if option not in ("--long", "--changed", "--fresh"):
             raise BadUsage(f"unknown option {option}")
     chosen = Selection([argument for argument in arguments if not argument.startswith("-")], parts.NAMES)
-    chosen.keeps = chosen.may_keep(options, LONG) and inputs.tree() != []
     os.environ.update(SANITIZERS)
     record.where_and_when()
     if install(chosen) != 0:
@@ -115,6 +114,7 @@ def main(arguments):
     lock = builds.claim()
     if not lock:
         return give_up(f"another tests/run is at work in {shown(BUILD)}")
+    chosen.keeps = chosen.may_keep(options, LONG) and inputs.tree() != []
     return run(chosen, "--changed" in options)
 
 
