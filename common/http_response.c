@@ -4,6 +4,7 @@
 
 #include "common/http_client.h"
 #include "common/json.h"
+#include "common/text.h"
 
 #define PROBLEM_BYTES 200
 
@@ -40,14 +41,18 @@ bool http_response_header(const struct http_response *response, const char *name
     return false;
 }
 
+/* Whatever it is that a proxy answers: UTF-8 and no control characters go into messages. */
 static void copy_printable(char *out, size_t bytes, const char *text, size_t length)
 {
     size_t count = length < bytes - 1 ? length : bytes - 1;
+    while (count > 0 && count < length && ((unsigned char)text[count] & 0xc0) == 0x80)
+        count--; /* cuts before a character */
+    bool utf8 = text_is_utf8(text, count);
     while (count > 0 && strchr(" \t\r\n", text[count - 1]))
         count--;
     for (size_t i = 0; i < count; i++) {
         unsigned char letter = (unsigned char)text[i];
-        out[i] = letter < 0x20 || letter == 0x7f ? '?' : text[i];
+        out[i] = letter < 0x20 || letter == 0x7f || (letter > 0x7f && !utf8) ? '?' : text[i];
     }
     out[count] = '\0';
 }
@@ -66,7 +71,7 @@ void http_response_problem(const struct http_response *response, char *out, size
     if (text)
         copy_printable(out, bytes, text, strlen(text));
     else
-        copy_printable(out, bytes, body->data,
-                       body->length < PROBLEM_BYTES ? body->length : PROBLEM_BYTES);
+        copy_printable(out, bytes < PROBLEM_BYTES ? bytes : PROBLEM_BYTES + 1, body->data,
+                       body->length);
     cJSON_Delete(json);
 }

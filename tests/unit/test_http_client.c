@@ -231,6 +231,24 @@ static void test_statuses_are_the_callers(void **state)
     stop_server(&server, client);
 }
 
+/* Messages stay UTF-8, and are cut between characters. */
+static void test_reasons_that_are_no_text(void **state)
+{
+    (void)state;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    char problem[8];
+    assert_ok(buffer_add(&response.body, "a\0\xe4z", 4));
+    http_response_problem(&response, problem, sizeof(problem));
+    assert_string_equal(problem, "a??z");
+    buffer_clear(&response.body);
+    assert_ok(buffer_add_text(&response.body, "gr\xc3\xbc\xc3\x9f"
+                                              "e\xc3\xbc!"));
+    http_response_problem(&response, problem, sizeof(problem));
+    assert_string_equal(problem, "gr\xc3\xbc\xc3\x9f"
+                                 "e");
+    http_response_release(&response);
+}
+
 static void test_passing_trouble_is_tried_again(void **state)
 {
     (void)state;
@@ -485,6 +503,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_answers_and_headers_come_back),
     cmocka_unit_test(test_one_connection_for_many_requests),
     cmocka_unit_test(test_statuses_are_the_callers),
+    cmocka_unit_test(test_reasons_that_are_no_text),
     cmocka_unit_test(test_passing_trouble_is_tried_again),
     cmocka_unit_test(test_a_client_of_one_try_does_not_try_again),
     cmocka_unit_test(test_gateways_without_their_server_are_tried_again),
