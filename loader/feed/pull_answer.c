@@ -47,9 +47,8 @@ static enum error check_position(const struct puller *puller, const struct pull_
     return OK;
 }
 
-/* A restarted sampler must have the same order; checked on the connection that the batch came from,
- * otherwise the batch is requested again. A gateway keeps connections while it answers for a
- * sampler that is away: there a repeated request is the sign. */
+/* A restarted sampler must have the same order, and not end before it; checked on the connection
+ * that the batch came from, otherwise the batch is requested again. */
 static enum error ask_the_same(struct pull_connection *connection,
                                const struct sampler_stream *stream, struct pull_plan *plan,
                                struct pull_request *ret_request, struct sampler_batch *ret_batch)
@@ -57,18 +56,20 @@ static enum error ask_the_same(struct pull_connection *connection,
     struct puller *puller = connection->puller;
     for (;;) {
         struct sampler_stream now;
-        enum error error = ask_for(connection, plan, puller->next_index, ret_request, ret_batch);
-        if (error || (!sampler_client_reconnected(connection->client) &&
-                      !sampler_client_repeated(connection->client) &&
-                      !sampler_client_check_order(connection->client, stream)))
-            return error;
-        error = sampler_client_describe(connection->client, &now);
+        enum error asked = ask_for(connection, plan, puller->next_index, ret_request, ret_batch);
+        if ((asked && asked != ERROR_END) ||
+            (!sampler_client_disturbed(connection->client) &&
+             !sampler_client_check_order(connection->client, stream)))
+            return asked;
+        enum error error = sampler_client_describe(connection->client, &now);
         if (!error)
             error = sampler_stream_compare(stream, &now); /* reports how the orders differ */
         if (!error)
             error = sampler_client_check_order(connection->client, stream);
-        if (error || !sampler_client_reconnected(connection->client))
-            return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
+        if (error)
+            return error_prefix(error, "%s: ", puller->options.url);
+        if (asked || !sampler_client_reconnected(connection->client))
+            return asked;
     }
 }
 

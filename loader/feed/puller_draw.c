@@ -207,12 +207,14 @@ static enum error check_order(struct pull_connection *connection)
 {
     struct puller *puller = connection->puller;
     struct sampler_stream now;
-    if (!puller->compares || (!sampler_client_reconnected(connection->client) &&
-                              !sampler_client_repeated(connection->client)))
+    if (!puller->compares || (!sampler_client_disturbed(connection->client) &&
+                              !sampler_client_check_order(connection->client, &puller->stream)))
         return OK;
     enum error error = sampler_client_describe(connection->client, &now);
     if (!error)
         error = sampler_stream_compare_orders(&puller->stream, &now);
+    if (!error)
+        error = sampler_client_check_order(connection->client, &puller->stream);
     return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
 }
 
@@ -227,10 +229,9 @@ static enum error draw(struct pull_connection *connection, size_t most,
         error = lease(connection, most, ret_batches, ret_count);
     else
         error = sampler_client_draw(connection->client, puller->options.batch_rows, ret_batches);
-    if (!error)
-        error = check_order(connection);
+    enum error other = !error || error == ERROR_END ? check_order(connection) : OK;
     atomic_fetch_add_explicit(&puller->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
-    return error;
+    return other ? other : error;
 }
 
 enum error puller_draw_loop(struct pull_connection *connection)

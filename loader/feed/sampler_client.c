@@ -31,8 +31,9 @@ struct sampler_client {
     int64_t patience_ms;
     bool one_lease;                 /* one lease per request: the sampler refuses several */
     struct http_response response;  /* of the last batch */
-    bool reconnected, repeated;     /* by the last request */
-    char order[SAMPLER_NAME_BYTES]; /* of the last batch by index; "": not sent */
+    bool reconnected;               /* by the last request */
+    bool disturbed;                 /* reconnected, or repeated, since the last description */
+    char order[SAMPLER_NAME_BYTES]; /* of the last response with batches; "": not sent */
 };
 
 /* ---- opening ------------------------------------------------------------ */
@@ -133,9 +134,9 @@ bool sampler_client_reconnected(const struct sampler_client *client)
     return client->reconnected;
 }
 
-bool sampler_client_repeated(const struct sampler_client *client)
+bool sampler_client_disturbed(const struct sampler_client *client)
 {
-    return client->repeated;
+    return client->disturbed;
 }
 
 static enum error get(struct sampler_client *client, const char *target,
@@ -143,7 +144,7 @@ static enum error get(struct sampler_client *client, const char *target,
 {
     enum error error = http_client_get(client->http, target, client->patience_ms, true, response);
     client->reconnected = response->reconnected;
-    client->repeated = response->repeated;
+    client->disturbed |= response->reconnected || response->repeated;
     return error;
 }
 
@@ -295,6 +296,7 @@ enum error sampler_client_describe(struct sampler_client *client, struct sampler
         error = refuse_status(client, "GET", target, &response);
     else if (!error)
         error = read_description(client, &response.body, what, ret_stream);
+    client->disturbed &= error != OK;
     http_response_release(&response);
     return error;
 }
@@ -402,6 +404,9 @@ static enum error get_batches(struct sampler_client *client, const char *target)
 {
     struct http_response *response = &client->response;
     enum error error = get(client, target, response);
+    if (error ||
+        !http_response_header(response, "Tombola-Order", client->order, sizeof(client->order)))
+        client->order[0] = '\0';
     if (!error && response->status == 204)
         return error_set(ERROR_END, "the stream %s has ended", client->stream);
     if (!error && response->status != 200)
@@ -618,9 +623,6 @@ enum error sampler_client_index(struct sampler_client *client, size_t size, int6
     if (batch.rows > size)
         return error_set(ERROR_NETWORK, "%s%s: an answer of %zu units, more than were asked for",
                          client->url, target, batch.rows);
-    if (!http_response_header(&client->response, "Tombola-Order", client->order,
-                              sizeof(client->order)))
-        client->order[0] = '\0';
     *ret_batch = batch;
     return OK;
 }

@@ -109,13 +109,14 @@ enum error sampler_client_settle(struct sampler_client *client, const char *what
 enum error sampler_client_index(struct sampler_client *client, size_t size, int64_t index,
                                 struct sampler_batch *ret_batch) MUST_CHECK;
 
-/* Did the last request open a new connection? Then another sampler may have responded: describe it
- * again. */
+/* Since the stream was last described, did any request, whatever its status, open a new connection
+ * or take several tries (a gateway keeps connections while it answers for a sampler that is away)?
+ * Then another sampler may have responded: describe the stream again. */
+bool sampler_client_disturbed(const struct sampler_client *client);
+/* Did the last request open a new connection? */
 bool sampler_client_reconnected(const struct sampler_client *client);
-/* Did it take several tries, on whatever connection? */
-bool sampler_client_repeated(const struct sampler_client *client);
-/* Does the last batch by index belong to the order of `stream`? Every answer names its order, so
- * that a stream which is deleted and created again is noticed at once, on any connection; OK if the
+/* Does the last batch belong to the order of `stream`? Every answer names its order, so that a
+ * stream which is deleted and created again is noticed at once, on any connection; OK if the
  * sampler does not name it (an older one). ERROR_CONFLICT names both. */
 enum error sampler_client_check_order(const struct sampler_client *client,
                                       const struct sampler_stream *stream) MUST_CHECK;

@@ -225,12 +225,15 @@ static void add_number(struct fact_headers *facts, const char *name, int64_t val
     add_fact(facts, name, text);
 }
 
+/* Several batches share no more than their stream and its order. */
 static void list_facts(const struct request *request, struct fact_headers *facts)
 {
     const struct stream_batch *drawn = &request->api->drawn;
     struct batch_response response = response_of(request, drawn, 0, drawn->span.units);
     add_fact(facts, "Tombola-Stream", response.stream);
     add_fact(facts, "Tombola-Order", order_name(stream_plan(request->api->stream)->order));
+    if (request->api->batch.batches > 0)
+        return;
     add_number(facts, "Tombola-Epoch", response.epoch);
     add_number(facts, "Tombola-First", response.first);
     add_number(facts, "Tombola-Size", (int64_t)response.size);
@@ -252,7 +255,7 @@ static enum MHD_Result respond(struct request *request)
     const char *content_type = batch_format_content_type(request->api->format);
     struct fact_headers facts;
     request->items = request->api->drawn_units;
-    if (request->api->format == BATCH_FORMAT_JSON || request->api->batch.batches > 0)
+    if (request->api->format == BATCH_FORMAT_JSON)
         return response_output(request, content_type, NULL, 0);
     facts.count = 0;
     facts.text_count = 0;

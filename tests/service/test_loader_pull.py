@@ -498,6 +498,22 @@ def test_memory_does_not_grow_with_the_rows(stores, sampler):
 
 # ---- a stream that changes ------------------------------------------------------------------------
 
+def wait_until_it_rests(progress):
+    """A pull whose output nobody reads goes on until its buffers are full."""
+    seen = [0]
+
+    def rests():
+        time.sleep(0.2)
+        seen.append(progress())
+        return 0 < seen[-1] == seen[-2]
+
+    wait_for(rests, f"it went on: {seen}")
+
+
+def batches_read(served, stream="default"):
+    return sum(one["batches"] for one in served.get(f"/streams/{stream}/readers").json["readers"])
+
+
 def test_a_stream_that_is_made_again_is_noticed(sampler, start):
     """Nothing but its answers tells: no connection is lost, and each batch has the place and size that it had."""
     served = sampler("--store", "range:1000000")
@@ -505,16 +521,49 @@ def test_a_stream_that_is_made_again_is_noticed(sampler, start):
     assert served.request("POST", "/streams", json.dumps({**words, "seed": 7})).status == 201
     pull = start("loader", "pull", "--sampler", served.url, "--store", "range:1000000", "--stream", "mine",
                  "--index", 0, "--size", 1000, "--batches", 900, "--format", "raw")
-    seen = [0]
-
-    def waits_for_its_reader():
-        time.sleep(0.2)
-        seen.append(sum(one["batches"] for one in served.get("/streams/mine/readers").json["readers"]))
-        return 0 < seen[-1] == seen[-2]
-
-    wait_for(waits_for_its_reader, f"it asked for {seen} batches")
+    wait_until_it_rests(lambda: batches_read(served, "mine"))
     assert served.request("DELETE", "/streams/mine").status == 204
     assert served.request("POST", "/streams", json.dumps({**words, "seed": 8})).status == 201
     pull.process.stdout.read()
     assert pull.wait() == 2, pull.stderr
     assert "the sampler's stream is another one than it was: its seed was 7 and is 8 now" in pull.stderr
+
+
+def wait_until_it_drew(served, stream="default"):
+    wait_until_it_rests(lambda: served.get(f"/streams/{stream}").json["position"])
+
+
+def start_pull(start, served, *more):
+    return start("loader", "pull", "--sampler", served.url, "--store", "range:1000000", "--size", 1000, "--batches", 900,
+                 "--format", "raw", *more)
+
+
+DRAWS = pytest.mark.parametrize("lease", [[], ["--lease"]], ids=["drawn", "leased"])
+
+
+@pytest.mark.threads
+@DRAWS
+def test_draws_from_a_stream_that_is_made_again(lease, sampler, start):
+    """Draws, too, name their order: no connection is lost."""
+    served = sampler("--store", "range:1000000")
+    words = {"name": "mine", "design": "srs"}
+    assert served.request("POST", "/streams", json.dumps({**words, "seed": 7})).status == 201
+    pull = start_pull(start, served, "--stream", "mine", *lease)
+    wait_until_it_drew(served, "mine")
+    assert served.request("DELETE", "/streams/mine").status == 204
+    assert served.request("POST", "/streams", json.dumps({**words, "seed": 8})).status == 201
+    pull.process.stdout.read()
+    assert pull.wait() == 2, pull.stderr
+    assert "the sampler's stream is another one than it was: its seed was 7 and is 8 now" in pull.stderr
+
+
+def test_an_end_that_is_of_another_order(sampler, start):
+    """The sampler that comes back has fewer rows: 204 is then no end of the stream that was read."""
+    one = sampler("--store", "range:1000000", "--seed", 1, listen=f"127.0.0.1:{free_port()}")
+    pull = start_pull(start, one, "--index", 0)
+    wait_until_it_rests(lambda: batches_read(one))
+    one.kill()
+    sampler("--store", "range:1000", "--seed", 1, "--epochs", 1, listen=f"127.0.0.1:{one.port}")
+    pull.process.stdout.read()
+    assert pull.wait() == 2, pull.stderr
+    assert "the sampler's stream is another one than it was: its frame digest was" in pull.stderr

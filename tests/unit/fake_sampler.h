@@ -25,6 +25,7 @@
 enum fake_answer {
     FAKE_RIGHT,
     FAKE_BUSY,     /* 503 with Retry-After: 0 */
+    FAKE_LENT,     /* the same, as only leased batches are left */
     FAKE_SILENT,   /* no answer, the connection stays open */
     FAKE_HANG_UP,  /* closes without an answer */
     FAKE_DIES,     /* closes in the middle of the body */
@@ -107,13 +108,13 @@ static inline void fake_reply(struct fake_connection *connection, int status, co
     fake_send(connection, body, sent_length);
 }
 
-static inline void fake_problem(struct fake_connection *connection, int status, const char *detail)
+static inline void fake_problem(struct fake_connection *connection, int status, const char *type,
+                                const char *detail)
 {
     char body[256];
-    int length =
-        snprintf(body, sizeof(body),
-                 "{\"type\":\"about:blank\",\"title\":\"No\",\"status\":%d,\"detail\":\"%s\"}",
-                 status, detail);
+    int length = snprintf(body, sizeof(body),
+                          "{\"type\":\"%s\",\"title\":\"No\",\"status\":%d,\"detail\":\"%s\"}",
+                          type, status, detail);
     fake_reply(connection, status, "application/problem+json", body, (size_t)length,
                (size_t)length);
 }
@@ -220,16 +221,19 @@ static inline bool fake_batch(struct fake_connection *connection)
         return true;
     if (answer == FAKE_HANG_UP)
         return false;
-    if (answer == FAKE_BUSY || (sampler->max_size > 0 && size > sampler->max_size)) {
-        fake_problem(connection, answer == FAKE_BUSY ? 503 : 400,
-                     answer == FAKE_BUSY ? "nothing but leased batches"
-                                         : "size is over --max-size");
+    if (answer == FAKE_BUSY || answer == FAKE_LENT) {
+        fake_problem(connection, 503, answer == FAKE_LENT ? "/problems/all-lent" : "about:blank",
+                     "nothing but leased batches");
+        return true;
+    }
+    if (sampler->max_size > 0 && size > sampler->max_size) {
+        fake_problem(connection, 400, "about:blank", "size is over --max-size");
         return true;
     }
     bool named = strstr(connection->request, "&worker=") != NULL;
     atomic_fetch_add(&sampler->named, named);
     if (named && sampler->unnamed) {
-        fake_problem(connection, 400,
+        fake_problem(connection, 400, "about:blank",
                      "worker: index=2 moves nothing; it goes without worker, seq and ack");
         return true;
     }
@@ -299,7 +303,7 @@ static inline void *fake_serve(void *context)
         else if (strncmp(connection->request, "GET /batch?", 11) == 0)
             open = fake_batch(connection);
         else
-            fake_problem(connection, 404, "no such path");
+            fake_problem(connection, 404, "about:blank", "no such path");
         length = 0;
     }
     shutdown(connection->socket, SHUT_RDWR);

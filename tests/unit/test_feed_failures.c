@@ -158,6 +158,28 @@ static void test_another_sampler_after_a_restart(void **state)
     setting_close(&setting);
 }
 
+static enum fake_answer hang_up_then_lend(int64_t request, void *context)
+{
+    const enum fake_answer answers[] = {FAKE_RIGHT, FAKE_HANG_UP, FAKE_LENT};
+    (void)context;
+    return request < 3 ? answers[request] : FAKE_RIGHT;
+}
+
+/* Its first response has no batch yet: the next one is compared. */
+static void test_another_sampler_whose_batches_are_leased(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 1000, 10);
+    setting.options.pull = FEED_LEASE;
+    setting.options.draws_ahead = 1;
+    setting.sampler.script = hang_up_then_lend;
+    setting.sampler.new_seed = true;
+    setting_open(&setting);
+    check_until_failure(&setting, ERROR_CONFLICT, "its seed was 9223372036854775807 and is 7 now");
+    setting_close(&setting);
+}
+
 static void test_patience_ends(void **state)
 {
     (void)state;
@@ -564,6 +586,7 @@ int main(void)
         cmocka_unit_test(test_a_draw_larger_than_a_batch),
         cmocka_unit_test(test_passing_trouble),
         cmocka_unit_test(test_another_sampler_after_a_restart),
+        cmocka_unit_test(test_another_sampler_whose_batches_are_leased),
         cmocka_unit_test(test_a_stream_that_is_another_from_the_start),
         cmocka_unit_test(test_labels_are_asked_for_once),
         cmocka_unit_test(test_patience_ends),
