@@ -48,13 +48,14 @@ static enum error check_position(const struct puller *puller, const struct pull_
 }
 
 /* A restarted sampler must have the same order, and not end before it; checked on the connection
- * that the batch came from, otherwise the batch is requested again. */
+ * that the batch came from, otherwise the batch is requested again: once, since a gateway may close
+ * its connection after every response. */
 static enum error ask_the_same(struct pull_connection *connection,
                                const struct sampler_stream *stream, struct pull_plan *plan,
                                struct pull_request *ret_request, struct sampler_batch *ret_batch)
 {
     struct puller *puller = connection->puller;
-    for (;;) {
+    for (bool again = false;; again = true) {
         struct sampler_stream now;
         enum error asked = ask_for(connection, plan, puller->next_index, ret_request, ret_batch);
         if ((asked && asked != ERROR_END) ||
@@ -68,7 +69,7 @@ static enum error ask_the_same(struct pull_connection *connection,
             error = sampler_client_check_order(connection->client, stream);
         if (error)
             return error_prefix(error, "%s: ", puller->options.url);
-        if (asked || !sampler_client_reconnected(connection->client))
+        if (asked || again || !sampler_client_reconnected(connection->client))
             return asked;
     }
 }

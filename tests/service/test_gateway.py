@@ -20,6 +20,7 @@ class Gateway(http.server.ThreadingHTTPServer):
     """Hands requests on to the sampler; `fails(number, path)` is a status that it answers itself, or None."""
 
     daemon_threads = True
+    closes = False  # each connection after one response
 
     def __init__(self, sampler, fails):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -46,6 +47,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if status != 204:
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
+        if self.server.closes:
+            self.send_header("Connection", "close")
         self.end_headers()
         if status != 204:
             self.wfile.write(body)
@@ -88,6 +91,15 @@ def test_pull_waits_for_what_is_behind(gateway, sampler, store):
     lines = run("loader", "pull", "--sampler", between.url, "--store", store).stdout.splitlines()
     assert sorted(int(line.split(",")[0]) for line in lines[1:]) == list(range(2000))
     assert {502, 504, 408} <= set(between.failed)
+
+
+def test_a_connection_for_each_response(gateway, sampler, store):
+    """Every response comes over a new connection, perhaps from another sampler: no reason to ask for ever."""
+    between = gateway(sampler("--store", store, "--seed", 7, "--epochs", 1), lambda number, path: None)
+    between.closes = True
+    for words in ([], ["--index", 0]):
+        lines = run("loader", "pull", "--sampler", between.url, "--store", store, *words).stdout.splitlines()
+        assert sorted(int(line.split(",")[0]) for line in lines[1:]) == list(range(2000))
 
 
 @pytest.mark.parametrize("status", [408, 502, 504])
