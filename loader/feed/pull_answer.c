@@ -47,6 +47,15 @@ static enum error check_position(const struct puller *puller, const struct pull_
     return OK;
 }
 
+/* An end before the last batch that the stream's description promises: some gateway's 204. */
+static enum error refuse_end(const struct puller *puller)
+{
+    return error_set(ERROR_NETWORK,
+                     "the sampler at %s answered 204 for batch %" PRId64
+                     ": the stream %s has not ended there, so something between answered for it",
+                     puller->options.url, puller->next_index, puller->stream.name);
+}
+
 /* A restarted sampler must have the same order, and not end before it; checked on the connection
  * that the batch came from, otherwise the batch is requested again: once, since a gateway may close
  * its connection after every response. */
@@ -58,8 +67,10 @@ static enum error ask_the_same(struct pull_connection *connection,
     for (bool again = false;; again = true) {
         struct sampler_stream now;
         enum error asked = ask_for(connection, plan, puller->next_index, ret_request, ret_batch);
+        bool early =
+            asked == ERROR_END && puller->next_index < pull_plan_batches(plan, stream->epochs);
         if ((asked && asked != ERROR_END) ||
-            (!sampler_client_disturbed(connection->client) &&
+            (!early && !sampler_client_disturbed(connection->client) &&
              !sampler_client_check_order(connection->client, stream)))
             return asked;
         enum error error = sampler_client_describe(connection->client, &now);
@@ -69,6 +80,8 @@ static enum error ask_the_same(struct pull_connection *connection,
             error = sampler_client_check_order(connection->client, stream);
         if (error)
             return error_prefix(error, "%s: ", puller->options.url);
+        if (early)
+            return refuse_end(puller);
         if (asked || again || !sampler_client_reconnected(connection->client))
             return asked;
     }

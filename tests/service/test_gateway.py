@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from conftest import PATIENCE_S, run, wait_for
+from conftest import PATIENCE_S, run, run_fails, wait_for
 from test_trainer import newest, options, served, store, train, train_fails  # noqa: F401 (the fixtures)
 
 pytestmark = pytest.mark.threads
@@ -100,6 +100,14 @@ def test_a_connection_for_each_response(gateway, sampler, store):
     for words in ([], ["--index", 0]):
         lines = run("loader", "pull", "--sampler", between.url, "--store", store, *words).stdout.splitlines()
         assert sorted(int(line.split(",")[0]) for line in lines[1:]) == list(range(2000))
+
+
+def test_an_end_that_is_none(gateway, sampler, store):
+    """204 is the sampler's word for the end of a stream, and some gateway's for nothing to say."""
+    between = gateway(sampler("--store", store, "--epochs", 1, "--max-size", 100),
+                      lambda number, path: 204 if "index=7&" in path else None)
+    run_fails("loader", "pull", "--sampler", between.url, "--store", store, "--index", 0, status=1,
+              says="answered 204 for batch 7: the stream default has not ended there")
 
 
 @pytest.mark.parametrize("status", [408, 502, 504])
