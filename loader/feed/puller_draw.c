@@ -6,9 +6,11 @@
  * earlier ones. The threads wait for those, then the smallest position goes first. Redelivered
  * batches may be anywhere. One thread pushes at a time.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/stop.h"
 #include "loader/feed/pull_push.h"
 #include "loader/feed/puller_private.h"
@@ -89,6 +91,8 @@ static size_t begin_request(struct pull_connection *connection)
         puller->asked += (int64_t)batches;
         connection->sent = ++puller->clock;
         connection->state = CONNECTION_SENT;
+        connection->furthest = puller->furthest;
+        connection->falls = puller->falls;
     }
     pthread_mutex_unlock(&puller->lock);
     return batches;
@@ -218,6 +222,48 @@ static enum error check_order(struct pull_connection *connection)
     return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
 }
 
+/* Did the stream go back since the request was sent? Batches behind what was received before are no
+ * proof: some were not acked, or a draw was undone. The stream's own position is one. */
+static bool has_fallen(struct pull_connection *connection, int64_t first)
+{
+    struct sampler_stream now;
+    return connection->puller->compares && first < connection->furthest &&
+           !sampler_client_describe(connection->client, &now) &&
+           now.position < connection->furthest;
+}
+
+/* Warns once each time the stream goes back. Responses to requests sent before that do not count:
+ * they may be from either side of it. */
+static void check_position(struct pull_connection *connection, const struct sampler_batch batches[],
+                           size_t count)
+{
+    struct puller *puller = connection->puller;
+    int64_t first = INT64_MAX, end = 0, before = connection->furthest;
+    for (size_t i = 0; i < count; i++) {
+        const struct sampler_batch *batch = &batches[i];
+        if (batch->lease.attempt > 1)
+            continue;
+        first = batch->first < first ? batch->first : first;
+        end = batch->first + (int64_t)batch->rows > end ? batch->first + (int64_t)batch->rows : end;
+    }
+    bool fell = has_fallen(connection, first);
+    pthread_mutex_lock(&puller->lock);
+    fell &= connection->falls == puller->falls;
+    if (fell) {
+        connection->falls = ++puller->falls;
+        puller->furthest = 0;
+    }
+    if (connection->falls == puller->falls && end > puller->furthest)
+        puller->furthest = end;
+    pthread_mutex_unlock(&puller->lock);
+    if (fell)
+        log_warning("stream %s of the sampler at %s went back: it draws from position %" PRId64
+                    ", after batches up to position %" PRId64
+                    " were received, so that rows come again (a sampler without --state begins "
+                    "anew when it is restarted; a seek or a restore does the same)",
+                    puller->stream.name, puller->options.url, first, before);
+}
+
 static enum error draw(struct pull_connection *connection, size_t most,
                        struct sampler_batch ret_batches[], size_t *ret_count)
 {
@@ -230,6 +276,8 @@ static enum error draw(struct pull_connection *connection, size_t most,
     else
         error = sampler_client_draw(connection->client, puller->options.batch_rows, ret_batches);
     enum error other = !error || error == ERROR_END ? check_order(connection) : OK;
+    if (!error && !other)
+        check_position(connection, ret_batches, *ret_count);
     atomic_fetch_add_explicit(&puller->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
     return other ? other : error;
 }

@@ -28,6 +28,7 @@ struct pull_connection {
     enum connection_state state;
     uint64_t sent, received; /* times of the puller's logical clock */
     int64_t first;           /* CONNECTION_HELD: position at which the response begins */
+    int64_t furthest, falls; /* the puller's, when the request was sent */
 };
 
 struct puller {
@@ -40,6 +41,8 @@ struct puller {
     pthread_cond_t changed;
     uint64_t clock;
     int64_t requested; /* draws sent so far */
+    int64_t furthest;  /* end of the batches received since the stream last went back */
+    int64_t falls;     /* how often it went back */
     struct lease_share share;
     int64_t asked;           /* FEED_LEASE: batches received or requested */
     _Atomic int64_t handed;  /* how many of those received the caller has taken */

@@ -557,6 +557,48 @@ def test_draws_from_a_stream_that_is_made_again(lease, sampler, start):
     assert "the sampler's stream is another one than it was: its seed was 7 and is 8 now" in pull.stderr
 
 
+@pytest.mark.threads
+@DRAWS
+@pytest.mark.parametrize("state", [False, True], ids=["forgets", "keeps"])
+def test_a_sampler_that_begins_anew_is_noticed(state, lease, sampler, start, tmp_path):
+    """Without --state its order is the same one, from the start: one warning for all connections."""
+    words = ["--store", "range:1000000", "--seed", 1, "--epochs", 1, *(["--state", tmp_path / "state"] if state else [])]
+    one = sampler(*words, listen=f"127.0.0.1:{free_port()}")
+    pull = start_pull(start, one, *lease)
+    wait_until_it_drew(one)
+    one.kill()
+    sampler(*words, listen=f"127.0.0.1:{one.port}")
+    pull.process.stdout.read()
+    assert pull.wait() == 0, pull.stderr
+    assert pull.stderr.count("went back: it draws from position") == (0 if state else 1), pull.stderr
+
+
+@pytest.mark.threads
+@DRAWS
+def test_a_stream_that_is_sought_back_is_noticed(lease, sampler, start):
+    served = sampler("--store", "range:1000000", "--epochs", 1)
+    pull = start_pull(start, served, *lease)
+    wait_until_it_drew(served)
+    assert served.request("POST", "/streams/default/seek", json.dumps({"position": 3000})).status == 200
+    pull.process.stdout.read()
+    assert pull.wait() == 0, pull.stderr
+    assert pull.stderr.count("went back: it draws from position") == 1, pull.stderr
+
+
+@pytest.mark.threads
+def test_what_others_leave_behind_is_no_step_back(sampler, start):
+    """Batches of a worker that went come late, to those who draw plainly too."""
+    served = sampler("--store", "range:1000000", "--epochs", 1)
+    for seq in range(3):
+        assert served.get(f"/batch?size=1000&worker=gone&seq={seq}").status == 200
+    pull = start_pull(start, served)
+    wait_until_it_drew(served)
+    assert served.request("POST", "/release", json.dumps({"stream": "default", "worker": "gone"})).status == 200
+    pull.process.stdout.read()
+    assert pull.wait() == 0, pull.stderr
+    assert "warning" not in pull.stderr
+
+
 def test_an_end_that_is_of_another_order(sampler, start):
     """The sampler that comes back has fewer rows: 204 is then no end of the stream that was read."""
     one = sampler("--store", "range:1000000", "--seed", 1, listen=f"127.0.0.1:{free_port()}")
