@@ -292,7 +292,8 @@ struct tombola_stats {
     int64_t pull_ns, fetch_ns, copy_ns; /* busy time of the threads */
     int64_t wait_ns;       /* the caller waited in tombola_feed_next(), without the first batch */
     int64_t first_ns;      /* from open to the first batch */
-    int64_t lost;          /* leases that expired before put: those batches were redelivered */
+    int64_t lost;          /* leases that expired, or that the sampler withdrew or forgot, before
+                            * the ack: others may also get those batches */
     int64_t resident_rows; /* that stay in device memory now */
     int64_t copied_rows;   /* if rows may stay there: fetched and copied so far */
 };

@@ -137,7 +137,7 @@ struct feed_stats {
     int64_t pull_ns, fetch_ns, copy_ns; /* busy time of the stages, summed over threads */
     int64_t wait_ns;       /* the caller's time in feed_next(), without the first batch */
     int64_t first_ns;      /* open to first batch */
-    int64_t lost;          /* leases that expired, so that another worker also got the batch */
+    int64_t lost;          /* leases lost before the ack: another worker may also get the batch */
     int64_t resident_rows; /* now in device memory */
     int64_t copied_rows;   /* of rows that may stay there: fetched and copied so far */
 };

@@ -74,15 +74,20 @@ static size_t collect(struct lease_keeper *keeper, bool acks, int64_t seqs[AT_ON
 
 /* ---- requests to the sampler, on the thread ------------------------------ */
 
+/* error_message() is the sampler's. */
 static void lose(struct lease_keeper *keeper, int64_t seq)
 {
+    const char *kind = error_kind();
+    bool forgotten = kind && strcmp(kind, SAMPLER_NEVER_LENT) == 0;
     int64_t lost = atomic_fetch_add(&keeper->lost, 1);
     if (lost == 0)
-        log_warning("a lease of worker %s ran out (seq %" PRId64
-                    "), so that somebody else gets its "
-                    "batch, too; a longer lease of the sampler prevents that (--lease), others are "
-                    "only counted",
-                    keeper->worker, seq);
+        log_warning("worker %s lost its lease with seq %" PRId64
+                    ", and its batch may be trained twice: %s; %s; others are only counted",
+                    keeper->worker, seq, error_message(),
+                    forgotten ? "the sampler forgot it (without --state a restart forgets all "
+                                "leases; a restore, or a stream that is made again, does the same)"
+                              : "if it expired, a longer lease of the sampler (--lease) prevents "
+                                "that");
 }
 
 static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool lost)

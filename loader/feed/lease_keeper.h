@@ -41,7 +41,8 @@ void lease_keeper_drop(struct lease_keeper *keeper, int64_t seq);
  * over, or some were acked. */
 void lease_keeper_await_acks(struct lease_keeper *keeper, int64_t wait_ms);
 
-/* How many leases expired before their batches were put back, so that others got them too. */
+/* How many leases the sampler no longer had as ours (expired, withdrawn, forgotten) before their
+ * batches were acked, so that others may get them too. */
 int64_t lease_keeper_lost(const struct lease_keeper *keeper);
 
 #endif

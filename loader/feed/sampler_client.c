@@ -167,6 +167,14 @@ static enum error code_of_status(int status)
     }
 }
 
+/* The kinds of problems that the sampler publishes: sampler/ledger/conflicts.h. */
+static bool has_problem(const struct http_response *response, const char *kind)
+{
+    char type[64];
+    snprintf(type, sizeof(type), "\"/problems/%s\"", kind);
+    return response->body.data && strstr(response->body.data, type);
+}
+
 static enum error refuse_status(const struct sampler_client *client, const char *method,
                                 const char *target, const struct http_response *response)
 {
@@ -441,8 +449,7 @@ enum error sampler_client_draw(struct sampler_client *client, size_t size,
 
 static bool is_all_lent(const struct http_response *response)
 {
-    return response->status == 503 && response->body.data &&
-           strstr(response->body.data, "\"/problems/all-lent\"");
+    return response->status == 503 && has_problem(response, "all-lent");
 }
 
 static enum error read_lease(const struct http_response *response, struct sampler_lease *lease)
@@ -578,8 +585,11 @@ enum error sampler_client_settle(struct sampler_client *client, const char *what
     enum error error = print_settlement(client, worker, seqs, count, &body);
     if (!error)
         error = http_client_post(client->http, target, &body, client->patience_ms, true, &response);
-    if (!error && response.status != 200)
+    if (!error && response.status != 200) {
         error = refuse_status(client, "POST", target, &response);
+        if (has_problem(&response, SAMPLER_NEVER_LENT))
+            error = error_set_kind(error, SAMPLER_NEVER_LENT);
+    }
     if (!error && ret_expires_ms)
         error = read_expiry(&response, target, ret_expires_ms);
     buffer_release(&body);

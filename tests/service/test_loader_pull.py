@@ -571,6 +571,8 @@ def test_a_sampler_that_begins_anew_is_noticed(state, lease, sampler, start, tmp
     pull.process.stdout.read()
     assert pull.wait() == 0, pull.stderr
     assert pull.stderr.count("went back: it draws from position") == (0 if state else 1), pull.stderr
+    assert ("the sampler forgot it (without --state" in pull.stderr) == (bool(lease) and not state), pull.stderr
+    assert "if it expired" not in pull.stderr
 
 
 @pytest.mark.threads
