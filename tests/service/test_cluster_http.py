@@ -50,6 +50,17 @@ def figures(address):
     return {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
 
 
+@pytest.mark.parametrize("method", ["TRACE", "TOMBOLA", "PUT"])
+def test_a_method_that_begins_like_a_frame_is_one_of_http(cluster, method):
+    trained = cluster(train_steps=10**9)
+    trained.start_server(0)
+    wait_for(lambda: get(trained.servers[0], "/healthz"), "no HTTP")
+    host, port = trained.servers[0].split(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        connection.sendall(f"{method} /status HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 405 ")
+
+
 def test_a_server_is_alive_before_it_is_ready(cluster):
     trained = cluster(train_steps=10**9, save_secs=0.5)
     first, second = trained.servers

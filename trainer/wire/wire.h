@@ -53,7 +53,7 @@
 #include "common/error.h"
 #include "common/index_set.h"
 
-#define WIRE_MAGIC "TOMBOLA1"     /* no HTTP method starts like this */
+#define WIRE_MAGIC "TOMBOLA1"     /* no HTTP method begins like this */
 #define WIRE_TEXT_LIMIT 65536     /* payload of HELLO, WELCOME and REFUSED */
 #define WIRE_FACTS_LIMIT 67108864 /* of FACTS and PROPOSAL */
 
