@@ -27,8 +27,8 @@ void row_filler_stop(struct row_filler *filler);
 /* Waits until the thread has finished: OK, or why it gave up. */
 enum error row_filler_wait(struct row_filler *filler) MUST_CHECK;
 
-/* Waits for these rows while the scan is about to end (fill_pace.h); afterwards some may still not be
- * there. Ends at once after stop_requested(). */
+/* Waits for these rows while the scan is about to end (fill_pace.h); afterwards some may still be
+ * missing. Ends at once after stop_requested(). */
 void row_filler_await(struct row_filler *filler, const int64_t ids[], size_t count);
 
 /* The row with this id; -1: not there, or not yet. Any thread, without a lock. */

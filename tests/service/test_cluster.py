@@ -231,13 +231,15 @@ def test_workers_with_other_options_are_refused_and_the_others_go_on(cluster, se
     check_each_batch_once(trained.logdir, served, store, tmp_path, STEPS)
 
 
-def test_a_worker_s_other_seed_is_noticed(cluster):
+@pytest.mark.parametrize("options, words", [
+    ({"seed": 4}, "--seed 4 has no effect: this training began with --seed 3"),
+    ({"init_from": "x.safetensors"}, "--init-from x.safetensors is not used: the servers have parameters already")])
+def test_what_comes_too_late_for_a_training_is_noticed(cluster, options, words):
     trained = cluster()
     trained.start_server(0).wait_for_log("listens")
     trained.start_worker(0)
     wait_for(lambda: status(trained.servers[0])["parameters"] > 0, "nobody says what is trained")
-    other = trained.start_worker(1, seed=4)
-    other.wait_for_log("--seed 4 has no effect: this training began with --seed 3")
+    trained.start_worker(1, **options).wait_for_log(words)
     trained.start_server(1)
     trained.wait()
 

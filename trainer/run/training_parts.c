@@ -104,6 +104,9 @@ enum error training_parts_join(struct training_parts *parts, const struct traini
     enum error error = exchange_open(&exchange, &parts->exchange, &parts->checkpoint);
     if (error)
         return error;
+    if (parts->checkpoint && options->init_from)
+        log_info("--init-from %s is not used: the servers have parameters already",
+                 options->init_from);
     if (parts->checkpoint)
         return compare_training(parts->checkpoint, &options->model);
     return options->init_from ? checkpoint_open_foreign(options->init_from, &parts->initial) : OK;
