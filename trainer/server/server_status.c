@@ -12,14 +12,13 @@
 /* Frames begin with TOMBOLA1; no TLS handshake and no request does. */
 enum error server_pass_on(struct server *server, struct peer *peer, bool *ret_gone)
 {
-    char begin[sizeof(WIRE_MAGIC) - 1];
-    ssize_t bytes = 0;
+    char begin[] = WIRE_MAGIC; /* of which the bytes that have arrived are overwritten */
     struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t length = sizeof(address);
     int descriptor = peer->descriptor;
     if (peer->header_bytes == 0)
-        bytes = recv(descriptor, begin, sizeof(begin), MSG_PEEK | MSG_DONTWAIT);
-    *ret_gone = bytes > 0 && memcmp(begin, WIRE_MAGIC, (size_t)bytes) != 0;
+        (void)recv(descriptor, begin, sizeof(begin) - 1, MSG_PEEK | MSG_DONTWAIT);
+    *ret_gone = strcmp(begin, WIRE_MAGIC) != 0;
     if (!*ret_gone)
         return OK;
     (void)getpeername(descriptor, (struct sockaddr *)&address, &length);
