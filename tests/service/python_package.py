@@ -69,7 +69,7 @@ def run(package, script, *words, status=0, **more):
         program.kill()
         out, err = program.communicate()
         raise AssertionError(f"it does not end\n{out}{err}") from None
-    assert program.returncode == status, f"{program.returncode}\n{out}{err[-4000:]}"
+    assert program.returncode == status, f"{program.returncode}\n{out}{err[-20000:]}"
     return out
 
 
