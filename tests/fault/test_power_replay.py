@@ -72,8 +72,8 @@ class Caller(threading.Thread):
         try:
             self.connection = connect(server)
             self.port = self.connection.sock.getsockname()[1]
-        except ConnectionRefusedError:
-            self.requests = []  # the sampler was killed
+        except ConnectionError:
+            self.requests = []  # the sampler was killed, before or while it took the connection
 
     def run(self):
         try:
