@@ -3,7 +3,8 @@
 # One line a step, with its seconds; sourced by the scripts of this folder.
 #
 #   step_begin NAME         the step's clock starts
-#   step_ended PID          has the child ended? Then step_status is its exit status
+#   step_runs PID           has the child not ended?
+#   step_ended PID          has it? Then step_status is its exit status
 #   step_wait PID TEXT      waits for a child; on a terminal the line shows TEXT and the seconds so far
 #   step_show TEXT          on a terminal the line shows TEXT and the seconds so far; elsewhere a line a minute
 #   step_end TEXT           the step's last word, and its time
@@ -60,11 +61,15 @@ step_show() {
 }
 
 # Bash has taken leave of one that ended, and its number may be somebody else's by now.
-step_ended() {
+step_runs() {
     local line=''
     { IFS= read -r -d '' line <"/proc/$1/stat"; } 2>/dev/null || true
     line=${line##*) }
-    [[ $line != ?" $BASHPID "* ]] || return 1
+    [[ $line == ?" $BASHPID "* ]]
+}
+
+step_ended() {
+    ! step_runs "$1" || return 1
     step_status=0
     wait "$1" 2>/dev/null || step_status=$?
 }

@@ -65,15 +65,17 @@ claim_folder() {
 }
 
 # The function that ends the process $!, where there is one. $! and not a variable: no instant lies between a child's
-# start and its number being there. What is started later leaves it in `steps_pid`.
+# start and its number being there. The steps, whose start no signal interrupts, are in `steps_pid`.
 ending='' steps_pid=''
 
-catch_signals() {
-    trap 'on_signal HUP 1' HUP
-    trap 'on_signal INT 2' INT
-    trap 'on_signal QUIT 3' QUIT
-    trap 'on_signal PIPE 13' PIPE
-    trap 'on_signal TERM 15' TERM
+catch_signals() { on_signals on_signal; }
+
+on_signals() {
+    local signal
+    for signal in 'HUP 1' 'INT 2' 'QUIT 3' 'PIPE 13' 'TERM 15'; do
+        # shellcheck disable=SC2064
+        trap "$1 $signal" "${signal% *}"
+    done
 }
 
 # shellcheck disable=SC2317
@@ -82,41 +84,51 @@ on_signal() {
     trap '' HUP INT QUIT PIPE TERM TSTP
     step_clear
     echo "${0##*/}: SIG$1: stopping what was started" >&2
-    [[ -z $steps_pid ]] || end_by CONT "$steps_pid" # Ctrl-Z may have stopped it
     ${ending:+"$ending" "${steps_pid:-$!}"}
     clean_up
     exit $((128 + $2))
 }
 
 # In a session: Ctrl-C reaches only the process that waits. A kill -9 of that one ends the steps, too.
+# Signals are noted, and looked for ten times a second: bash forgets one that comes while the last one's trap still runs.
 run_steps() {
-    local status paused=1
-    ending=end_steps
+    local status=0 quiet caught=() paused=''
+    on_signals note_signal
+    trap 'paused=1' TSTP
     step_tied setsid "$@" </dev/null &
-    trap pause_steps TSTP
-    while [[ -n $paused ]]; do
-        status=0 paused=''
-        wait "${steps_pid:-$!}" || status=$?
+    steps_pid=$! ending=end_steps
+    exec {quiet}<> <(:)
+    while step_runs "$steps_pid"; do
+        [[ ${#caught[@]} == 0 ]] || on_signal "${caught[@]}"
+        [[ -z $paused ]] || pause_steps
+        read -r -t 0.1 -u "$quiet" _ || true
     done
     trap '' HUP INT QUIT PIPE TERM TSTP
+    wait "$steps_pid" || status=$?
     [[ $status -le 128 || $status == 141 ]] || step_fail "the process of the steps ended with $(exit_status "$status")"
-    end_steps "${steps_pid:-$!}"
+    end_steps "$steps_pid"
     clean_up
     exit "$status"
 }
 
-# Ctrl-Z. Whoever reads from the pipe lets the steps go on when this process does, or when it was killed meanwhile.
 # shellcheck disable=SC2317
+note_signal() { caught=("$@"); }
+
+# Ctrl-Z. The guard lets the steps go on if this process is killed meanwhile; else it has nothing to say, since another
+# Ctrl-Z may follow at once.
 pause_steps() {
-    local pipe
-    paused=1 steps_pid=${steps_pid:-$!}
+    local pipe guard
+    paused=''
     # shellcheck disable=SC2016
     exec {pipe}> >(exec setsid sh -c 'read -r _; kill -s CONT -- "-$0" "$0" 2>/dev/null' "$steps_pid")
+    guard=$!
     end_by STOP "$steps_pid"
     step_clear
     trap - TSTP
     kill -TSTP $$ # and not SIGSTOP: where no shell could let it go on, the kernel does not stop it
-    trap pause_steps TSTP
+    trap 'paused=1' TSTP
+    end_by CONT "$steps_pid"
+    kill -s KILL "$guard" 2>/dev/null || true
     exec {pipe}>&-
 }
 
