@@ -134,7 +134,7 @@ static enum error check_place(const char *path)
 {
     struct stat status;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-        return error_set(ERROR_USAGE, "%s is there and is no ordinary file", path);
+        return error_set(ERROR_USAGE, "%s exists and is not a regular file", path);
     return OK;
 }
 

@@ -34,7 +34,7 @@ static enum error find_url(const struct healthcheck *check, char url[URL_BYTES])
         return error;
     if (port == 0)
         return error_set(ERROR_USAGE,
-                         "--listen %s: port 0 is none that could be asked; give the "
+                         "--listen %s: port 0 cannot be asked; give the "
                          "one that the server printed",
                          check->listen);
     const char *address = reachable(host);

@@ -48,7 +48,7 @@ static enum error check_options(const struct tombola_options *options)
         return error_set(ERROR_USAGE, "bucket_window is for TOMBOLA_INDEX: leases and draws come "
                                       "in stream order");
     if (options->state && options->first_index != 0)
-        return error_set(ERROR_USAGE, "first_index is %lld beside a state, which says it",
+        return error_set(ERROR_USAGE, "first_index is %lld with a state, which contains it",
                          (long long)options->first_index);
     if (options->labels < TOMBOLA_LABELS_HOST || options->labels > TOMBOLA_LABELS_ONE_HOT_U8)
         return error_set(ERROR_USAGE, "labels is %d; 0 to 6 (enum tombola_labels) are possible",

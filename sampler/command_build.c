@@ -69,7 +69,7 @@ static enum error parse(struct build_options *build, const struct program *progr
          .type = OPTION_TEXT,
          .target = &build->memory,
          .argument = "BYTES",
-         .help = "memory to work in, as 512M or 2G, at least 64M; what does not fit is put beside "
+         .help = "memory to work in, as 512M or 2G, at least 64M; what does not fit is put next to "
                  "FILE meanwhile (default: a quarter of the machine's or the container's, at most "
                  "2G)"},
     };

@@ -48,7 +48,7 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .target = &service->frames,
          .argument = "[NAME=]FILE",
          .instead = "store",
-         .help = "a frame that `tombola-sampler build` made, instead of or beside --store"},
+         .help = "a frame that `tombola-sampler build` made, instead of or in addition to --store"},
         {.name = "listen",
          .type = OPTION_TEXT,
          .target = &serve->listen,

@@ -121,7 +121,7 @@ static const struct option_hint hints[] = {
     {"sync_replicas", "it is called --sync here"},
     {"issync", "it is called --sync here"},
     {"train_batch_size", "it is called --batch-size here"},
-    {"summaries_dir", "event files are beside the checkpoints, in --logdir"},
+    {"summaries_dir", "event files are next to the checkpoints, in --logdir"},
     {"save_summaries_secs", "it is called --summary-secs here"},
     {"save_summary_secs", "it is called --summary-secs here"},
     {"save_summary_steps", "summaries are written by time: --summary-secs SECONDS"},

@@ -177,7 +177,7 @@ static enum error choose_schedule(const struct hyperparameter_options *options, 
     schedule->decay_steps = options->decay_steps;
     if (schedule->decay_steps == 0 && schedule->kind == SCHEDULE_STEP)
         return error_set(ERROR_USAGE, "--learning-rate-schedule step needs --decay-steps: after "
-                                      "how many steps the rate is multiplied with --decay-rate");
+                                      "how many steps the rate is multiplied by --decay-rate");
     if (schedule->decay_steps == 0)
         schedule->decay_steps = train_steps - options->warmup_steps;
     if (schedule->decay_steps < 1)

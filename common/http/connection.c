@@ -58,7 +58,7 @@ static void say_bad_request(const struct connections *set, const struct connecti
         "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n"
         "Content-Type: application/problem+json\r\nContent-Length: 109\r\n\r\n"
         "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
-        "\"detail\":\"the request line is none, or incomplete\"}\n";
+        "\"detail\":\"there is no complete request line\"}\n";
     if (set->tls ||
         atomic_load_explicit(&connection->phase, memory_order_relaxed) != CONNECTION_WAITING ||
         received_bytes(connection) == 0)

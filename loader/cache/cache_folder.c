@@ -106,7 +106,7 @@ enum error cache_lock_take(const char *path, int *ret_descriptor)
         if (error)
             return error;
     }
-    return error_set(ERROR_CONFLICT, "%s is taken by one program after the other", path);
+    return error_set(ERROR_CONFLICT, "%s is locked by one program after another", path);
 }
 
 /* Unlocked before it is closed: a child of fork(2) may have the descriptor too. */
@@ -273,8 +273,8 @@ static enum error refuse(const struct cache_folder *folder, uint64_t used, uint6
                          " are in use; %" PRIu64 " more are needed",
                          folder->path, folder->limit_bytes, used, bytes);
     return error_set(ERROR_NO_SPACE,
-                     "the disk of %s has no room for %" PRIu64
-                     " bytes more that leaves a twentieth of it free",
+                     "the disk of %s has no room for another %" PRIu64
+                     " bytes that would leave a twentieth of it free",
                      folder->path, bytes);
 }
 
@@ -314,7 +314,7 @@ enum error cache_folder_prune(const struct cache_folder *folder, uint64_t bytes)
     if (!error && used > bytes)
         error = error_set(ERROR_NO_SPACE,
                           "%s still holds %" PRIu64 " bytes, not %" PRIu64
-                          ": what programs have open, or make, is not removed",
+                          ": files that programs have open or are making are not removed",
                           folder->path, used, bytes);
     return error;
 }

@@ -185,11 +185,11 @@ static enum error check_choice(const struct column_choice *choice)
     if (error || !row_limit_varies(&choice->limit))
         return error;
     if (choice->names[COLUMN_FEATURE])
-        return error_set(ERROR_USAGE, "features= beside longest=: of rows that differ in length "
-                                      "every field that is no key is a feature");
+        return error_set(ERROR_USAGE, "features= with longest=: in rows that differ in length "
+                                      "every field that is not a key is a feature");
     if (choice->recipe)
-        return error_set(ERROR_USAGE, "missing= or onehot= beside longest=: of rows that differ in "
-                                      "length features are numbers as they stand");
+        return error_set(ERROR_USAGE, "missing= or onehot= with longest=: in rows that differ in "
+                                      "length, features are numbers as they stand");
     return OK;
 }
 

@@ -516,7 +516,7 @@ static struct slot *find_slot(const struct feed *feed, const struct feed_batch *
     uintptr_t offset = (uintptr_t)batch - (uintptr_t)feed->batches;
     size_t number = offset / sizeof(*batch);
     if (!batch || number >= feed->options.slots || offset % sizeof(*batch) != 0) {
-        error_set(ERROR_USAGE, "the batch is none of this feed's; those that next returned are");
+        error_set(ERROR_USAGE, "the batch is not one that this feed's next returned");
         return NULL;
     }
     struct slot *slot = ring_slot(feed->ring, number);

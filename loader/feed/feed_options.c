@@ -150,7 +150,7 @@ static enum error check_labels(struct feed_options *options)
                          options->classes);
     if (options->labels == LABELS_I64 && info->label_kind == LABEL_REAL)
         return error_set(ERROR_USAGE,
-                         "labels as integers, but those of %s are real numbers: floats are right",
+                         "labels as integers, but those of %s are real numbers: use floats",
                          info->uri);
     return OK;
 }

@@ -137,8 +137,8 @@ enum error label_check_fetch(struct label_check *check, struct sampler_client *c
     else if (!error)
         log_debug("labels are not compared: %s", error_message());
     if (error == ERROR_INPUT)
-        error =
-            error_prefix(ERROR_NETWORK, "%s is no Tombola sampler: ", sampler_client_url(client));
+        error = error_prefix(ERROR_NETWORK,
+                             "%s is not a Tombola sampler: ", sampler_client_url(client));
     buffer_release(&body);
     return error;
 }

@@ -19,7 +19,7 @@ static enum error take_block(void *context, const struct store_block *block)
         const struct text *text = &block->labels[i];
         int64_t label;
         if (!text_parse_integer(text->data, text->length, INT64_MIN, INT64_MAX, &label))
-            return error_set(ERROR_INPUT, "%s, id %" PRId64 ": the label is no integer any more",
+            return error_set(ERROR_INPUT, "%s, id %" PRId64 ": the label is no longer an integer",
                              range->uri, block->ids[i]);
         range->least = label < range->least ? label : range->least;
         range->most = label > range->most ? label : range->most;

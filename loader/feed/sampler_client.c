@@ -235,7 +235,7 @@ static enum error read_seed(const cJSON *object, const char *text, const char *w
             return OK;
         }
     }
-    return error_set(ERROR_INPUT, "%s: \"seed\" is no integer from 0 to 2^63-1", what);
+    return error_set(ERROR_INPUT, "%s: \"seed\" is not an integer from 0 to 2^63-1", what);
 }
 
 static enum error read_flag(const cJSON *object, const char *key, const char *what, bool *ret_value)
@@ -288,7 +288,7 @@ static enum error read_description(const struct sampler_client *client, const st
     enum error error =
         sampler_stream_parse(body->data ? body->data : "", body->length, what, ret_stream);
     if (error == ERROR_INPUT)
-        error = error_prefix(ERROR_NETWORK, "%s is no Tombola sampler: ", client->url);
+        error = error_prefix(ERROR_NETWORK, "%s is not a Tombola sampler: ", client->url);
     return error;
 }
 

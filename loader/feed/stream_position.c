@@ -100,7 +100,7 @@ enum error stream_position_parse(const char *text, const char *what,
         goto out;
     if (position.batch_rows < 1 || next_index < 0) {
         error = error_set(ERROR_INPUT,
-                          "%s: batch_size %" PRId64 " and next_index %" PRId64 " are no counts",
+                          "%s: batch_size %" PRId64 " and next_index %" PRId64 " are not counts",
                           what, position.batch_rows, next_index);
         goto out;
     }

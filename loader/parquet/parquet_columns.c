@@ -111,7 +111,7 @@ static enum error find_blob(struct parquet_columns *columns, const struct elemen
     }
     if (bytes && features > 1)
         return error_set(ERROR_INPUT,
-                         "column \"%s\" holds bytes, beside other features; they can only be all "
+                         "column \"%s\" holds bytes, next to other features; they can only be all "
                          "features of a row (features=%s in the URI)",
                          bytes->name, bytes->name);
     columns->blob = bytes != NULL;

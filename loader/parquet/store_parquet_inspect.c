@@ -43,7 +43,7 @@ static enum error measure_blob(struct parquet_store *store, const struct arrow_v
     if (ragged)
         return take_length(column, 0);
     if (length % element_bytes(columns->element) != 0)
-        return error_set(ERROR_INPUT, "%s: column \"%s\" holds %zu bytes a row, which are no %s",
+        return error_set(ERROR_INPUT, "%s: column \"%s\" holds %zu bytes a row, which are not %s",
                          store->path, column->name, length, element_things[columns->element]);
     return take_length(column, length / element_bytes(columns->element));
 }

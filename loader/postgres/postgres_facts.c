@@ -26,7 +26,7 @@ static enum error take_names(struct postgres_facts *facts, const cJSON *names)
         char *copy = name ? strdup(name) : NULL;
         if (!copy)
             return name ? error_set_memory(strlen(name), "a feature's name")
-                        : refuse("a feature's name is no text");
+                        : refuse("a feature's name is not a text");
         facts->feature_names[facts->features++] = copy;
     }
     return OK;
@@ -53,7 +53,7 @@ static enum error take_limit(struct postgres_facts *facts, const cJSON *json, co
     }
     enum error error = json_get_integer(json, "longest", what, &limit);
     if (!error && (limit < 1 || limit > (int64_t)ROW_LIMIT_MOST))
-        error = refuse("\"longest\" is no length of a row");
+        error = refuse("\"longest\" is not a row length");
     if (!error)
         facts->limit = (struct row_limit){LENGTHS_LIMITED, (size_t)limit};
     return error;
@@ -80,7 +80,7 @@ static enum error take(struct postgres_facts *facts, const cJSON *json)
     if (!error)
         error = json_get_text(json, "element", what, &element);
     if (!error && !element_find(element, &facts->element))
-        error = refuse("\"element\" is none of u8, f32 and i32");
+        error = refuse("\"element\" is not one of u8, f32 and i32");
     if (!error && format > 1)
         error = take_limit(facts, json, what);
     if (!error)

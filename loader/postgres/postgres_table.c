@@ -214,7 +214,7 @@ static enum error read_facts(struct postgres_table *table, const struct postgres
 
 static enum error refuse_type(const struct postgres_table *table, size_t column, const char *wanted)
 {
-    return error_set(ERROR_INPUT, "table %s: column \"%s\" is of type %s, which does not do: %s",
+    return error_set(ERROR_INPUT, "table %s: column \"%s\" is of type %s, which cannot be used: %s",
                      table->name, table->columns[column], table->type_names[column], wanted);
 }
 
@@ -364,7 +364,7 @@ static enum error measure_blob(struct postgres_table *table, const struct postgr
                       table->name, name, bytes, bytes / element_bytes(looks), element_things[looks],
                       bytes, element_names[looks]);
     if (!error && !varies && bytes % element_bytes(format->element) != 0)
-        error = error_set(ERROR_INPUT, "table %s: column \"%s\" has %zu %s, which are no %s",
+        error = error_set(ERROR_INPUT, "table %s: column \"%s\" has %zu %s, which are not %s",
                           table->name, name, bytes, text_plural(bytes, "byte", "bytes"),
                           element_things[format->element]);
     format->features = bytes / element_bytes(format->element);

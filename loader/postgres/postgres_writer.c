@@ -57,7 +57,7 @@ static enum error quote(struct postgres_writer *writer, const char *name, size_t
 {
     char *quoted = PQescapeIdentifier(writer->connection, name, length);
     if (!quoted)
-        return error_set(ERROR_USAGE, "%s: no name of a table: %.300s", writer->shown,
+        return error_set(ERROR_USAGE, "%s: not a table name: %.300s", writer->shown,
                          PQerrorMessage(writer->connection));
     *ret_quoted = strdup(quoted);
     PQfreemem(quoted);
@@ -276,7 +276,7 @@ static enum error add_label(struct postgres_writer *writer, const struct text *l
     else if (text_parse_integer(label->data, label->length, INT64_MIN, INT64_MAX, &number))
         add_integer(&writer->piece, number);
     else
-        return error_set(ERROR_INPUT, "%s, id %" PRId64 ": the label %.*s fits no bigint",
+        return error_set(ERROR_INPUT, "%s, id %" PRId64 ": the label %.*s does not fit a bigint",
                          writer->writer.info->uri, id,
                          (int)(label->length < 40 ? label->length : 40), label->data);
     return OK;

@@ -341,7 +341,7 @@ enum error postgres_reader_measure(struct reader *base, const int64_t *ids, size
     error = ask_for(reader, ids, count, &result);
     reader->measures = false;
     if (!error && PQnfields(result) != 2)
-        error = error_set(ERROR_NETWORK, "postgresql:%s: its answer is none to what was asked",
+        error = error_set(ERROR_NETWORK, "postgresql:%s: its answer is not one to what was asked",
                           store_of(reader)->place.shown);
     if (!error)
         take_lengths(reader, result, count, lengths);

@@ -31,7 +31,7 @@ static enum error check_checksum(const struct rows_header *header, struct source
     if (!error && (tail.checksum != crc32c_add(0, ends, bytes) || tail.zero != 0))
         error = error_set(ERROR_INPUT,
                           "%s: the ends of its rows, bytes %" PRIu64 " to %" PRIu64
-                          ", are damaged: their checksum is another",
+                          ", are damaged: their checksum differs",
                           file->path, ends_at(header), header->head.rows_at - 1);
     return error;
 }
@@ -48,7 +48,7 @@ static enum error check_lengths(const struct rows_header *header, const struct s
             return refuse(header, file, row, "lies before the row begins");
         bytes -= sizeof(struct rows_row);
         if (bytes % unit != 0 || bytes / unit > head->features)
-            return refuse(header, file, row, "makes it a row of a length that cannot be");
+            return refuse(header, file, row, "gives it an impossible length");
         longest = bytes / unit > longest ? bytes / unit : longest;
     }
     if (begin != head->texts_at - head->rows_at)

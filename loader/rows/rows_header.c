@@ -325,7 +325,7 @@ static enum error check_places(const struct rows_header *header, uint64_t file_b
     if (!place(&right) || a->key_bytes != b->key_bytes || a->row_bytes != b->row_bytes ||
         a->rows_at != b->rows_at || a->texts_at != b->texts_at || a->file_bytes < b->texts_at ||
         (a->file_bytes > b->texts_at && !rows_header_has_texts(header)))
-        return refuse(path, "puts its parts where they cannot be");
+        return refuse(path, "places its parts where they cannot be");
     return check_length(a, file_bytes, path);
 }
 
@@ -420,8 +420,8 @@ static enum error read_texts(struct rows_header *header, const char *path)
     header->label_texts = header->lists + rows_header_names(header);
     if (!read_columns(header, &at, end) || !read_lists(header, &at, end) ||
         !read_rest(header, &at, end) || !is_padding(at, end))
-        return refuse(path, "has names or labels that are no texts in their order, or a shape of "
-                            "other features");
+        return refuse(path, "has names or labels that are not texts in order, or a shape that does "
+                            "not match its features");
     return OK;
 }
 

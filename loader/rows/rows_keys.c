@@ -93,11 +93,11 @@ static enum error take_texts(struct rows_keys *keys, int64_t row, struct rows_ke
     if (texts->end < from || texts->end > keys->texts_to ||
         texts->label_bytes > texts->end - from ||
         (real ? texts->label_bytes == 0 : texts->label_bytes > 0))
-        return refuse_texts(keys, row, from, "have lengths that cannot be");
+        return refuse_texts(keys, row, from, "have impossible lengths");
     const uint8_t *at = keys->texts + (size_t)(from - keys->texts_from);
     size_t bytes = (size_t)(texts->end - from);
     if (crc32c_add(0, at, bytes) != texts->checksum)
-        return refuse_texts(keys, row, from, "are damaged: their checksum is another");
+        return refuse_texts(keys, row, from, "are damaged: their checksum differs");
     if (!text_is_utf8((const char *)at, bytes))
         return refuse_texts(keys, row, from, "are no texts in UTF-8");
     keys->texts_end = texts->end;

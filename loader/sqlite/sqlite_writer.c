@@ -140,7 +140,7 @@ static enum error check_table(const char *table)
     if (table[0] && strncasecmp(table, "sqlite_", 7) != 0 && strcasecmp(table, "tombola") != 0 &&
         strcasecmp(table, "tombola_labels") != 0)
         return OK;
-    return error_set(ERROR_USAGE, "a table of rows cannot be called %s",
+    return error_set(ERROR_USAGE, "a table of rows cannot be named %s",
                      text_quote(shown, sizeof(shown), table, strlen(table)));
 }
 
@@ -475,8 +475,9 @@ static enum error write_facts(struct sqlite_writer *writer)
     if (!error)
         error = read_changes(writer, &changes_now);
     if (!error && changes_now != changes + 1)
-        error = error_set(ERROR_IO, "%s: SQLite counts changes otherwise than its manual says",
-                          writer->path);
+        error =
+            error_set(ERROR_IO, "%s: SQLite counts changes differently from what its manual says",
+                      writer->path);
     return error;
 }
 

@@ -114,10 +114,11 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
     if (error || row_limit_varies(&format->limit))
         return error;
     if (bytes % element_bytes(format->element) != 0)
-        return error_set(ERROR_INPUT,
-                         "%s: column \"%s\" of table \"%s\" holds BLOBs of %zu %s, which are no %s",
-                         store->path, store->table.features[0], store->table.name, bytes,
-                         text_plural(bytes, "byte", "bytes"), element_things[format->element]);
+        return error_set(
+            ERROR_INPUT,
+            "%s: column \"%s\" of table \"%s\" holds BLOBs of %zu %s, which are not %s",
+            store->path, store->table.features[0], store->table.name, bytes,
+            text_plural(bytes, "byte", "bytes"), element_things[format->element]);
     format->features = bytes / element_bytes(format->element);
     return OK;
 }
@@ -130,7 +131,7 @@ static enum error find_limit(struct sqlite_store *store, const struct request *r
         store->format.limit = store->facts.limit;
     if (row_limit_varies(&store->format.limit) && store->table.plan.recipe)
         return error_set(ERROR_USAGE,
-                         "%s: missing= or onehot= beside longest=: of rows that differ in length "
+                         "%s: missing= or onehot= with longest=: in rows that differ in length, "
                          "features are numbers as they stand",
                          store->path);
     return OK;

@@ -108,7 +108,7 @@ enum error cell_plan_init(struct cell_plan *plan, const struct column_choice *ch
         return OK;
     if (choice->element.told)
         return error_set(ERROR_USAGE,
-                         "missing= or onehot= beside element=%s: features that they "
+                         "missing= or onehot= with element=%s: features that they "
                          "make are 32-bit floats",
                          element_names[choice->element.element]);
     if (!recipe->columns && count_features(columns, roles) == 0)

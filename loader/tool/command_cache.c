@@ -154,7 +154,7 @@ static enum error check_count(const struct choice *choice, const struct cache_su
     if (found > 1)
         return error_set(ERROR_USAGE, "--remove %.*s: %zu caches of %s are called so; more digits",
                          (int)choice->length, choice->word, found, folder->path);
-    return error_set(ERROR_NOT_FOUND, "--remove %.*s: no cache of %s is called so",
+    return error_set(ERROR_NOT_FOUND, "--remove %.*s: no cache of %s has such a key",
                      (int)choice->length, choice->word, folder->path);
 }
 

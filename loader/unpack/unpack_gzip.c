@@ -113,7 +113,8 @@ static enum error refuse(const struct gzip_state *state, int result)
     if (result == Z_MEM_ERROR)
         return error_set_memory(WINDOW_BYTES, "unpacking gzip");
     if (state->member_ended && strcmp(reason, "incorrect header check") == 0)
-        return error_set(ERROR_INPUT, "a gzip member ends here, and what follows is none");
+        return error_set(ERROR_INPUT,
+                         "a gzip member ends here, and what follows is not another one");
     return error_set(ERROR_INPUT, "the gzip data is damaged (%s)", reason);
 }
 

@@ -55,7 +55,8 @@ static enum error refuse(const struct zstd_state *state, size_t result)
                          1 << (UNPACK_WINDOW_LOG_LIMIT - 20), UNPACK_WINDOW_LOG_LIMIT);
     case ZSTD_error_prefix_unknown:
         if (state->frame_ended)
-            return error_set(ERROR_INPUT, "a zstd frame ends here, and what follows is none");
+            return error_set(ERROR_INPUT,
+                             "a zstd frame ends here, and what follows is not another one");
         break;
     default:
         break;

@@ -67,7 +67,7 @@ static bool check_body(struct request *request, enum MHD_Result *ret_result)
     }
     if (request->body.length > 0 && coding && strcasecmp(coding, "identity") != 0) {
         *ret_result = response_problem(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
-                                       "the body must be JSON as it is: no Content-Encoding");
+                                       "the body must be plain JSON, without Content-Encoding");
         return false;
     }
     if (request->body.length > 0 &&

@@ -230,7 +230,7 @@ static enum error check_replacement(const struct creation *creation)
         return OK;
     return error_set(ERROR_USAGE,
                      "design %s has no replacement, and this server was started with "
-                     "--replacement, which holds for streams that say nothing: send "
+                     "--replacement, the default of its streams: send "
                      "\"replacement\":false with \"design\":\"%s\"",
                      definition->design, definition->design);
 }

@@ -115,7 +115,7 @@ enum error spool_store_write(struct spool_store *store, const void *data, size_t
                              (off_t)(store->file_bytes + done));
         if (put < 0 && errno != EINTR)
             error = error_set_errno(ERROR_IO, errno,
-                                    "cannot put %s aside: byte %llu of a temporary file beside %s",
+                                    "cannot put %s aside: byte %llu of a temporary file next to %s",
                                     what, (unsigned long long)store->file_bytes, store->beside);
         done += put > 0 ? (size_t)put : 0;
     }

@@ -437,8 +437,8 @@ enum error design_fields_resolve(const struct frame *frame, const char *text, co
         error = label_deviations(frame, store_uri, fields.column, &fields.deviations);
         if (!error && !some_above_zero(frame, fields.deviations))
             error = error_set(ERROR_USAGE,
-                              "column %s has one value throughout each label: it tells nothing of "
-                              "how to share the draws",
+                              "column %s has one value throughout each label: it does not tell how "
+                              "to share the draws",
                               fields.column);
         if (!error)
             error = design_fields_text(frame, &fields, ret_text);

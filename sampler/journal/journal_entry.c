@@ -152,7 +152,7 @@ enum error entry_decode(const uint8_t *bytes, size_t length, struct entry_number
     struct varint_reader reader = {.at = bytes + HEAD_BYTES, .end = bytes + length};
     unsigned mask = bytes[1] | (unsigned)bytes[2] << 8;
     if (bytes[0] < 1 || bytes[0] > ENTRY_TYPE_LAST || mask > BITS_ALL)
-        return refuse("is of a kind that this version does not know");
+        return refuse("is of a kind unknown to this version");
     struct entry entry = {.type = (enum entry_type)bytes[0]};
     int64_t fields[NUMBER_FIELDS] = {0};
     enum error error = OK;

@@ -121,7 +121,7 @@ static enum error keep_damaged(const struct journal *journal)
             "state %s: --accept-loss %" PRIu64 ": what was answered behind that byte is "
             "forgotten, and its draws come again; the damaged journal is kept as %s/%s%s",
             journal->path, journal->accept_loss, journal->folder, name,
-            strcmp(name, DAMAGED_NAME) == 0 ? "" : ", beside " DAMAGED_NAME " of an earlier loss");
+            strcmp(name, DAMAGED_NAME) == 0 ? "" : ", next to " DAMAGED_NAME " of an earlier loss");
     return error;
 }
 

@@ -249,8 +249,8 @@ static bool is_of_version_1(const uint8_t *bytes, size_t length)
 static enum error refuse_header(const uint8_t *bytes, size_t length)
 {
     if (is_of_version_1(bytes, length))
-        return error_set(ERROR_INPUT, "it was written by an earlier version, whose orders were "
-                                      "others: finish the epoch with that version, or move the "
+        return error_set(ERROR_INPUT, "it was written by an earlier version, whose orders "
+                                      "differed: finish the epoch with that version, or move the "
                                       "folder away to begin again");
     return error_set(ERROR_INPUT,
                      "its header (of %zu bytes that it is long) is damaged, or it is not a "

@@ -94,7 +94,7 @@ static enum error check_draw(const struct ledger *ledger, const struct entry *en
     if (ledger->gaps.count > 0) {
         const struct interval *gap = intervals_at(&ledger->gaps, 0);
         if (entry->first != gap->begin || end > gap->end || entry->positions == 0)
-            return refuse(entry, "draws new positions while others are to be drawn first");
+            return refuse(entry, "draws new positions while others must be drawn first");
     } else if (entry->first < ledger->position) {
         return refuse(entry, "draws positions again");
     }

@@ -223,7 +223,7 @@ static enum error plan_pair(const struct ledger *ledger, const struct ledger_pul
         !intervals_has(&record->used, seq - 1))
         return error_set(ERROR_MEMORY,
                          "worker=%s seq=%" PRId64
-                         ": its seqs have %d holes between them, which is the most; count them up",
+                         ": its seqs have %d holes between them, which is the limit; count them up",
                          name, seq, WORKER_SEQS_LIMIT);
     if (number == LEASE_NONE)
         return ERROR_END;

@@ -179,7 +179,7 @@ static enum error reserve(struct worker_table *table, uint32_t number)
     if (number < table->count)
         return forgotten_workers_reserve(&table->forgotten, 1);
     if (table->count >= WORKER_TABLE_LIMIT)
-        return error_set(ERROR_MEMORY, "a stream knows %d workers at most", WORKER_TABLE_LIMIT);
+        return error_set(ERROR_MEMORY, "a stream knows at most %d workers", WORKER_TABLE_LIMIT);
     enum error error = hash_table_reserve(&table->names, table->count + 1, hash_of, table,
                                           "the workers of a stream");
     if (!error)

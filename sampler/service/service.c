@@ -124,7 +124,7 @@ static enum error define_default(struct service *service, const struct service_o
     service->design_given = options->design != NULL;
     const char *design = options->design ? options->design : service_design(service, named->frame);
     if (strlen(design) >= sizeof(first->design))
-        return error_set(ERROR_USAGE, "--design %.40s... is none", design);
+        return error_set(ERROR_USAGE, "--design %.40s... is not a design", design);
     snprintf(first->name, sizeof(first->name), "%s", STREAM_DEFAULT);
     snprintf(first->frame, sizeof(first->frame), "%s", named->name);
     snprintf(first->design, sizeof(first->design), "%s", design);

@@ -152,7 +152,7 @@ static enum error read_bytes(const uint8_t *bytes, size_t length, struct checkpo
     int64_t numbers[NUMBERS];
     if (length < HEAD_BYTES + CHECKSUM_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0 ||
         bytes[MAGIC_BYTES] < '1' || bytes[MAGIC_BYTES] > '9')
-        return refuse("is none that a sampler made");
+        return refuse("is not one that a sampler made");
     length -= CHECKSUM_BYTES;
     memcpy(&checksum, bytes + length, sizeof(checksum));
     if (checksum != XXH3_64bits(bytes, length))

@@ -262,8 +262,8 @@ static enum error check_new(const struct streams *streams, const char *name)
                       streams->count),
             PROBLEM_TOO_MANY_STREAMS);
     if (streams->next_number == UINT32_MAX)
-        return error_set(ERROR_CONFLICT, "%u streams were created in this state, which is the most",
-                         UINT32_MAX);
+        return error_set(ERROR_CONFLICT,
+                         "%u streams were created in this state, which is the limit", UINT32_MAX);
     return OK;
 }
 

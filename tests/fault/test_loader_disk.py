@@ -54,7 +54,7 @@ def test_a_disk_that_has_no_room_for_it(pull, mounted):
         """A pull may end before it is asked."""
         done = pull(folder)
         assert done.stdout == wanted and os.listdir(folder) == []
-        return "leaves a twentieth of it free" in done.stderr
+        return "would leave a twentieth of it free" in done.stderr
 
     wait_for(is_refused, "it was never asked")
 

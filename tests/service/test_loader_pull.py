@@ -407,7 +407,7 @@ def test_what_is_no_sampler(stores):
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         run_fails("loader", "pull", "--sampler", url, "--store", stores["csv"], "--batches", 1, "--patience", PATIENCE_S,
-                  status=1, says=["is no Tombola sampler", "It works!"])
+                  status=1, says=["is not a Tombola sampler", "It works!"])
         thread.join()
 
 

@@ -303,7 +303,7 @@ BAD_CSV = {
     "UTF-16": ("label,a\n1,2\n".encode("utf-16"), "UTF-16"),
     "compressed, cut off": (gzip.compress(b"label,a\n1,2\n")[:-1], "in the middle of its gzip data"),
     "compressed, damaged": (gzip.compress(b"label,a\n1,2\n")[:-8] + bytes(8), "incorrect data check"),
-    "compressed, and more": (gzip.compress(b"label,a\n1,2\n") + b"1,2\n", "a gzip member ends here, and what follows is none"),
+    "compressed, and more": (gzip.compress(b"label,a\n1,2\n") + b"1,2\n", "a gzip member ends here, and what follows is not another one"),
     "compressed with bzip2": (bz2.compress(b"label,a\n1,2\n"), "unpack it first (bzip2 -d)"),
     "old Mac": ("label,a\r1,2\r", "carriage return"),
     "same name twice": ("label,a,a\n1,2,3\n", "twice"),

@@ -237,7 +237,7 @@ def test_memory_holds_a_batch_however_well_pages_encode_it(files, module):
     ("date", "label=x", 'column "x" holds dates; a label must be'),
     ("struct", "", 'column "x" holds structs'),
     ("nested", "", 'column "x" holds lists'),
-    ("bytes-beside", "", 'column "x" holds bytes, beside other features'),
+    ("bytes-beside", "", 'column "x" holds bytes, next to other features'),
     ("looks-float", "", "look like 1 32-bit floats, and may be 4 integers"),
     ("looks-integer", "", "look like 3 32-bit integers, and may be 12 integers from 0 to 255: element=i32 or element=u8"),
     ("nan", "element=u8", "element=u8 says what values of bytes hold, and the file has no single column of them"),

@@ -80,7 +80,7 @@ def test_what_is_there_stays(server, source):
     server.sql('CREATE SCHEMA "My Data"')
     run("loader", "import", path, server.uri('My%20Data.the%20"rows"'))
     assert info(server.uri('My%20Data.the%20"rows"'))["rows"] == 3000
-    for comment, says in (("{\"tombola\":9}", "later version"), ("{\"tombola\":1,", "expected"), ("{\"tombola\":1,\"element\":\"f64\",\"features\":[]}", "none of u8, f32 and i32")):
+    for comment, says in (("{\"tombola\":9}", "later version"), ("{\"tombola\":1,", "expected"), ("{\"tombola\":1,\"element\":\"f64\",\"features\":[]}", "not one of u8, f32 and i32")):
         server.sql(f"COMMENT ON TABLE samples IS '{comment}'")
         run_fails("loader", "info", server.uri("samples"), says=["table public.samples", "comment that import wrote", says])
     server.sql("COMMENT ON TABLE samples IS 'mine'")

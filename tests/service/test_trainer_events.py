@@ -121,7 +121,7 @@ def test_a_disk_neither_ends_nor_changes_a_training(served, store, tmp_path, dis
     else:
         (bad / "events.jsonl").mkdir()
     done = train(served, store, bad, train_steps=STEPS, summary_secs=EACH_STEP)
-    says = {"full": "No space left on device; events are left out", "hangs": "the last events are not written",
+    says = {"full": "No space left on device; events are left out", "hangs": "the last events were not written",
             "is a folder": "there are no events for TensorBoard until this changes"}[disk]
     assert done.stderr.count(says) == 1
     assert newest(bad).read_bytes() == newest(tmp_path / "good").read_bytes()

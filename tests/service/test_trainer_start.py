@@ -109,7 +109,7 @@ def test_small_integers_are_doubted(sampler, tmp_path, largest, warns):
     uri = write_table(tmp_path / "table.csv", columns, rows)
     served = sampler("--store", uri, "--seed", 1)
     done = train(served, uri, tmp_path / "run", **SOFTMAX, train_steps=3)
-    assert re.search(r"info .*features are multiplied with 1/255 \(--feature-scale\)", done.stderr)
+    assert re.search(r"info .*features are multiplied by 1/255 \(--feature-scale\)", done.stderr)
     assert (f"no feature of the first 300 rows is larger than {largest}," in done.stderr) == warns
     info = run("loader", "info", uri).stdout
     assert re.search(rf"^values +up to {largest};", info, re.M) and ("too small here" in info) == warns
@@ -117,7 +117,7 @@ def test_small_integers_are_doubted(sampler, tmp_path, largest, warns):
         shown = json.loads(run("loader", "info", "--json", *more, uri).stdout)
         assert (shown["largest_value"], shown["largest_value_rows"]) == (largest, 300)
     done = train(served, uri, tmp_path / "taken", **SOFTMAX, train_steps=3, feature_scale=1)
-    assert "is larger than" not in done.stderr and "features are multiplied with 1\n" in done.stderr
+    assert "is larger than" not in done.stderr and "features are multiplied by 1\n" in done.stderr
 
 
 def test_only_the_first_rows_are_looked_at(tmp_path):
@@ -177,7 +177,7 @@ def test_other_names_are_a_warning_and_none_are_none(named, tmp_path):
     other = write_table(tmp_path / "renamed.csv", ["a", "other", "c"], renamed)
     done = run("trainer", "evaluate", "--store", other, "--logdir", logdir)
     assert f"accuracy: {accuracy:g}" in done.stdout
-    assert "whose names are others: feature 1 (from 0) is \"b\" there and \"other\" here" in done.stderr
+    assert "whose names differ: feature 1 (from 0) is \"b\" there and \"other\" here" in done.stderr
     (tmp_path / "bare.csv").write_text("\n".join((tmp_path / "named.csv").read_text().splitlines()[1:]) + "\n")
     bare = csv_uri(tmp_path / "bare.csv")
     done = run("trainer", "evaluate", "--store", bare, "--logdir", logdir)

@@ -474,12 +474,12 @@ static void test_foreign_files_are_refused(void **state)
          "{\"name\":\"default\",\"digest\":\"00\",\"design\":\"srs\",\"replacement\":false,"
          "\"seed\":1,\"tail\":\"keep\",\"units\":5,\"epochs\":0,\"epoch_draws\":5,"
          "\"batch_size\":0,\"next_index\":0}",
-         "no counts"},
+         "not counts"},
         {11,
          "{\"name\":\"default\",\"digest\":\"00\",\"design\":\"srs\",\"replacement\":false,"
          "\"seed\":1,\"tail\":\"keep\",\"units\":5,\"epochs\":0,\"epoch_draws\":5,"
          "\"batch_size\":1,\"next_index\":-1}",
-         "no counts"},
+         "not counts"},
         {11, SAMPLER_WITH("5"), "not a list"},
         {11, SAMPLER_WITH("[[0]]"), "ascending"},
         {11, SAMPLER_WITH("[[0,0]]"), "ascending"},
@@ -527,7 +527,7 @@ static void test_foreign_files_are_refused(void **state)
         pairs[i] = kept;
     }
     assert_ok(file_write_whole(path, "label,p0\n1,2\n3,4\n", 17));
-    assert_fails(checkpoint_open(path, &checkpoint), ERROR_INPUT, "no safetensors file");
+    assert_fails(checkpoint_open(path, &checkpoint), ERROR_INPUT, "not a safetensors file");
 }
 
 /* What `logs` to standard error during the call. */

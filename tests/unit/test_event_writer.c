@@ -399,7 +399,7 @@ static void test_a_disk_that_hangs_keeps_its_thread_alone(void **state)
     atomic_store(&is_hanging, true);
     event_writer_close(writer);
     atomic_store(&is_hanging, false);
-    assert_int_equal(count_logged("the last events are not written", NULL), 1);
+    assert_int_equal(count_logged("the last events were not written", NULL), 1);
     int reader = open(lines_path(), O_RDONLY);
     assert_true(reader >= 0);
     for (ssize_t got = 1; got > 0;) {

@@ -897,7 +897,7 @@ static void test_nonsense_is_refused(void **state)
         {{.type = WIRE_VALUES}, floats, 8, "answers with 8 bytes of values, not 12"},
         {{.type = WIRE_VALUES, .stock = 1}, floats, 12, "answers with 12 bytes of values, not 12"},
         {{.type = WIRE_VALUES, .stock = 2}, floats, 12 + 32, "bytes of values"},
-        {{.type = WIRE_VALUES, .shared = 1}, NULL, 0, "by a memory that is not shared"},
+        {{.type = WIRE_VALUES, .shared = 1}, NULL, 0, "through memory that is not shared"},
         {{.type = WIRE_VALUES, .stock = 1}, &bad, 0, "range"},
     };
     char frame[sizeof(bad) + 12] = "";

@@ -88,7 +88,7 @@ static void test_nothing_to_compare(void **state)
 static void test_answers_that_no_sampler_gives(void **state)
 {
     (void)state;
-    assert_fails(check("<html>", &integers, 0, 0), ERROR_NETWORK, "is no Tombola sampler");
+    assert_fails(check("<html>", &integers, 0, 0), ERROR_NETWORK, "is not a Tombola sampler");
     assert_fails(check("{}", &integers, 0, 0), ERROR_NETWORK, "labels");
     assert_fails(check("{\"labels\":[{\"label\":null}]}", &integers, 0, 0), ERROR_NETWORK,
                  "entry 0 has no label");

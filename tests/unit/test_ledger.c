@@ -834,7 +834,7 @@ static void test_bytes_that_are_no_entry(void **unused)
     assert_fails(entry_decode(far, sizeof(far), &numbers, &again), ERROR_INPUT, "out of range");
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
         assert_fails(entry_decode(kinds[i], sizeof(kinds[i]), &numbers, &again), ERROR_INPUT,
-                     "is of a kind that this version does not know");
+                     "is of a kind unknown to this version");
     uint8_t number[] = {ENTRY_SEEK, 1,    0,    7,    0xff, 0xff, 0xff,
                         0xff,       0xff, 0xff, 0xff, 0xff, 0xff, 1};
     assert_ok(entry_decode(number, sizeof(number), &numbers, &again));

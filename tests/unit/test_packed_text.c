@@ -359,7 +359,7 @@ static void test_what_follows_the_last_member(void **state)
     packed.length = 0;
     pack_frames(TEXT_BYTES);
     add_packed_bytes(&packed, "some more bytes", 15);
-    refuse_packed("a zstd frame ends here, and what follows is none");
+    refuse_packed("a zstd frame ends here, and what follows is not another one");
 }
 
 static void test_checks_of_the_content(void **state)

@@ -452,10 +452,9 @@ static void test_what_is_refused_says_what_is_right(void **state)
                "line 3: the row has 1 field and ends before column \"label\"");
     refuse_csv("label,a\n1,2\n,5\n", "longest=any", ERROR_INPUT,
                "line 3: column \"label\" is empty");
-    refuse_csv("label,a\n1,2\n", "longest=any&features=a", ERROR_USAGE,
-               "features= beside longest=");
+    refuse_csv("label,a\n1,2\n", "longest=any&features=a", ERROR_USAGE, "features= with longest=");
     refuse_csv("label,a\n1,2\n", "longest=any&missing=mean", ERROR_USAGE,
-               "missing= or onehot= beside longest=");
+               "missing= or onehot= with longest=");
 }
 
 /* A field that is no number makes the row bad, whether it has a name or not. */

@@ -254,8 +254,8 @@ static void test_wrong_layouts_are_refused(void **state)
     refuse(TENSOR("\"U8\"", "[4]", "[4,0]"), 4, "not [begin, end]");   /* backwards */
     refuse(TENSOR("\"U8\"", "[4]", "[0,4,8]"), 4, "not [begin, end]"); /* three */
     refuse(TENSOR("\"U8\"", "[4]", "[0,4.5]"), 4, "not [begin, end]"); /* no integer */
-    refuse(TENSOR("\"U8\"", "[-4]", "[0,4]"), 4, "no count");          /* negative */
-    refuse(TENSOR("\"U8\"", "[\"4\"]", "[0,4]"), 4, "no count");       /* text */
+    refuse(TENSOR("\"U8\"", "[-4]", "[0,4]"), 4, "is not a count");    /* negative */
+    refuse(TENSOR("\"U8\"", "[\"4\"]", "[0,4]"), 4, "is not a count"); /* text */
     refuse(TENSOR("\"U8\"", "4", "[0,4]"), 4, "shape");                /* no list */
     refuse(TENSOR("\"F3\"", "[1]", "[0,4]"), 4, "unknown dtype");      /* type */
     refuse(TENSOR("4", "[1]", "[0,4]"), 4, "dtype");                   /* type of type */
@@ -303,9 +303,9 @@ static void test_wrong_lengths_are_refused(void **state)
         {"\2\0\0\0\0\0\0\0{", 9, "too few"},
         {"\0\0\0\0\0\0\0\0{}", 10, "begin with '{'"},
         {"\3\0\0\0\0\0\0\0{}", 10, "ends inside its header"},
-        {"\377\377\377\377\377\377\377\377{}", 10, "no safetensors file"},
-        {"\1\341\365\5\0\0\0\0{}", 10, "no safetensors file"}, /* 100,000,001 */
-        {"label,p0,p1\n1,2,3\n", 18, "no safetensors file"},
+        {"\377\377\377\377\377\377\377\377{}", 10, "not a safetensors file"},
+        {"\1\341\365\5\0\0\0\0{}", 10, "not a safetensors file"}, /* 100,000,001 */
+        {"label,p0,p1\n1,2,3\n", 18, "not a safetensors file"},
     };
     struct safetensors *file = NULL;
 

@@ -195,10 +195,10 @@ static void test_wrong_descriptions(void **state)
     check_changed("\"digest\":\"ab\",", "", "digest");
     check_changed("\"design\":\"srs\"", "\"design\":5", "design");
     check_changed("\"replacement\":true", "\"replacement\":1", "neither true nor false");
-    check_changed("9007199254740993", "-1", "\"seed\" is no integer");
-    check_changed("9007199254740993", "1.5", "\"seed\" is no integer");
-    check_changed("9007199254740993", "9223372036854775808", "\"seed\" is no integer");
-    check_changed("9007199254740993", "\"7\"", "\"seed\" is no integer");
+    check_changed("9007199254740993", "-1", "\"seed\" is not an integer");
+    check_changed("9007199254740993", "1.5", "\"seed\" is not an integer");
+    check_changed("9007199254740993", "9223372036854775808", "\"seed\" is not an integer");
+    check_changed("9007199254740993", "\"7\"", "\"seed\" is not an integer");
     check_changed("\"units\":10", "\"units\":0", "at least 1");
     check_changed("\"epochs\":0", "\"epochs\":-1", "at least 0");
     check_changed("\"epoch_draws\":12", "\"epoch_draws\":0", "at least 1");

@@ -315,7 +315,7 @@ static void test_words_that_no_server_says(void **state)
     (void)state;
     close(begin(&server));
     say(server, word(WIRE_UNION, WIRE_NONE), NULL, 0);
-    expect_refused(server, ERROR_INPUT, "UNION is nothing that a parameter server says");
+    expect_refused(server, ERROR_INPUT, "UNION is not a frame that a parameter server sends");
 }
 
 /* ---- servers that come and go -------------------------------------------- */
@@ -768,7 +768,7 @@ static void test_nonsense_of_server_0_ends_it(void **state)
     static const char *const texts[] = {"RESTORE before FACTS",
                                         "RESTORE with 4 bytes of state; this shard has 8",
                                         "RESTORE with 9 ranges in 4 bytes",
-                                        "PULL is nothing that server 0 says",
+                                        "PULL is not a frame that server 0 sends",
                                         "parameter server 0",
                                         "UNION with 2 ranges in 0 bytes"};
     for (int what = 0; what < 6; what++) {

@@ -291,7 +291,7 @@ static void test_blobs_of_others(void **state)
                 "element=f32", "1:3:1,-2\n");
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
                  "INSERT INTO t VALUES (1,x'000080')",
-                 "element=f32", ERROR_INPUT, "no 32-bit floats");
+                 "element=f32", ERROR_INPUT, "not 32-bit floats");
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB);"
                  "INSERT INTO t VALUES (1,3,x'0000803f000000c0'), (2,3,x'0000000000004040')",
                  "", ERROR_INPUT,
@@ -319,10 +319,10 @@ static void test_integers_of_32_bits(void **state)
                 "INSERT INTO t VALUES (1,3,x'01000001ffffff7f'), (2,3,x'00000080ffffffff')",
                 "element=i32", "1:3:16777217,2147483647\n2:3:-2147483648,-1\n");
     refuse_sqlite("rows.db", "element=i32&missing=mean", ERROR_USAGE,
-                  "missing= or onehot= beside element=i32");
+                  "missing= or onehot= with element=i32");
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
                  "INSERT INTO t VALUES (1,x'000080')",
-                 "element=i32", ERROR_INPUT, "no 32-bit integers");
+                 "element=i32", ERROR_INPUT, "not 32-bit integers");
     refuse_table(
         "CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
         "INSERT INTO t VALUES (1,x'0a010000ffff000000000000'), (2,x'9f860100070000005a020000')",

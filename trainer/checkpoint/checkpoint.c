@@ -57,7 +57,7 @@ static enum error open_foreign(struct checkpoint *checkpoint)
 {
     if (safetensors_metadata(checkpoint->file, SAFETENSORS_DIGEST))
         return open_own(checkpoint);
-    log_warning("%s has no digest, as files of other programs: a damage would not be noticed",
+    log_warning("%s has no digest, like files of other programs: damage would go unnoticed",
                 checkpoint->path);
     return safetensors_metadata(checkpoint->file, "format") ? read_facts(checkpoint) : OK;
 }

@@ -117,7 +117,7 @@ static enum error parse_line(struct checkpoint_state *state, const char *at, con
     if (!name)
         return ERROR_MEMORY;
     if (!unquote(at, end, name)) {
-        error = error_set(ERROR_INPUT, "no name in quotes behind %s", field);
+        error = error_set(ERROR_INPUT, "no quoted name after %s", field);
     } else if (listed) {
         error = checkpoint_state_add(state, name);
     } else if (*newest) {

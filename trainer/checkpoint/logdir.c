@@ -568,7 +568,7 @@ enum error logdir_save_best(const struct logdir *logdir, const struct checkpoint
         return ERROR_MEMORY;
     struct hang hang;
     hang_begin(&hang, SAVE_MS,
-               "before %s was written: its disk does not answer; the checkpoints beside it are as "
+               "before %s was written: its disk does not answer; the other checkpoints are as "
                "they were",
                path);
     enum error error = logdir_lock_check(&logdir->lock, logdir->path);

@@ -101,7 +101,7 @@ static enum error parse_shape(const cJSON *item, const char *name,
                              SAFETENSORS_RANK_LIMIT);
         uint64_t size;
         if (!read_count(dimension, &size))
-            return error_set(ERROR_INPUT, "%s: dimension %zu of its shape is no count", name,
+            return error_set(ERROR_INPUT, "%s: dimension %zu of its shape is not a count", name,
                              tensor->rank);
         tensor->shape[tensor->rank++] = size;
         if (__builtin_mul_overflow(bytes, size, &bytes))
@@ -236,7 +236,7 @@ static enum error read_header(struct safetensors *file)
     for (int i = 7; i >= 0; i--)
         length = length << 8 | prefix[i];
     if (length > SAFETENSORS_HEADER_LIMIT)
-        return error_set(ERROR_INPUT, "no safetensors file: a header of %llu bytes (limit %d)",
+        return error_set(ERROR_INPUT, "not a safetensors file: a header of %llu bytes (limit %d)",
                          (unsigned long long)length, SAFETENSORS_HEADER_LIMIT);
     if (length > identity.size_bytes - PREFIX_BYTES)
         return error_set(ERROR_INPUT, "it ends inside its header, at byte %llu of %llu",
@@ -342,7 +342,7 @@ static enum error hash_header(const struct safetensors *file, const char *digest
     size_t length = strlen(digest);
     char *place = memmem(file->header, file->header_bytes, digest, length);
     if (length != 32 || !place)
-        return error_set(ERROR_INPUT, "%s: its digest is no XXH3-128 in hexadecimal", file->path);
+        return error_set(ERROR_INPUT, "%s: its digest is not a hexadecimal XXH3-128", file->path);
     char *copy = array_new(file->header_bytes, 1, "the header of a safetensors file");
     if (!copy)
         return ERROR_MEMORY;

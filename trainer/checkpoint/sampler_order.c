@@ -44,7 +44,7 @@ enum error sampler_order_peek(const char *url, const char *stream,
                               struct sampler_stream *ret_stream)
 {
     if (!takes_connections(url))
-        return error_set(ERROR_NETWORK, "%s takes no connections now", url);
+        return error_set(ERROR_NETWORK, "%s accepts no connections at the moment", url);
     return sampler_order_fetch(url, stream, PEEK_MS, ret_stream);
 }
 

@@ -133,7 +133,7 @@ bool event_file_write(struct event_file *file, const struct buffer *bytes)
     bool failed = done < bytes->length;
     int number = errno;
     if (failed && ftruncate(file->descriptor, file->length) != 0 && done > 0)
-        log_warning("%s: half an event cannot be cut off", file->path);
+        log_warning("%s: cannot cut off half an event", file->path);
     file->length += failed ? 0 : (off_t)done;
     if (bytes->length > 0)
         report(file, failed, number);

@@ -230,7 +230,7 @@ void event_writer_close(struct event_writer *writer)
     pthread_cond_signal(&writer->queue->changed);
     pthread_mutex_unlock(&writer->queue->lock);
     if (!errand_wait(writer->errand, clock_deadline_ns(EVENT_CLOSE_MS)))
-        log_warning("the last events are not written: that takes longer than %d s",
+        log_warning("the last events were not written: that took longer than %d s",
                     EVENT_CLOSE_MS / 1000);
     errand_leave(writer->errand);
     free(writer);

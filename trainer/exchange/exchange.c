@@ -115,7 +115,7 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
     bool grants = remote == exchange->remotes; /* no other server does */
     size_t floats = header->shared ? 0 : remote->shard.parameters * sizeof(float);
     if (header->shared && !remote->shared.values)
-        return error_set(ERROR_INPUT, "%s answers by a memory that is not shared", remote->name);
+        return error_set(ERROR_INPUT, "%s answers through memory that is not shared", remote->name);
     if (header->bytes != floats + header->stock * sizeof(struct index_range) ||
         header->stock > grants)
         return error_set(ERROR_INPUT, "%s answers with %" PRIu64 " bytes of values, not %zu",

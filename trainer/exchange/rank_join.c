@@ -115,7 +115,7 @@ static enum error connect_ranks(struct rank *rank, const struct group_place *pla
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped while GPUs connect");
         if (rank_is_broken(rank))
-            return error_set(ERROR_TIMEOUT, "its group was over before all GPUs had connected");
+            return error_set(ERROR_TIMEOUT, "its group ended before all GPUs had connected");
         if (clock_now_ns() > deadline_ns)
             return error_set(ERROR_NETWORK,
                              "the GPUs of %" PRIu32 " workers have not connected "
@@ -151,7 +151,7 @@ static enum error share_values(struct rank *rank, const struct wire_header *head
     if (!error)
         error = device_queue_wait(engine->device, engine->queue);
     if (!error && joint_step_is_stopped(&rank->step))
-        error = error_set(ERROR_TIMEOUT, "its group was over before all GPUs had the same values");
+        error = error_set(ERROR_TIMEOUT, "its group ended before all GPUs had the same values");
     rank->has_values |= !error;
     return error;
 }

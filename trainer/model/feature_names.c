@@ -282,7 +282,7 @@ static enum error judge_missing(const struct feature_names *names, const char *c
                          "%s has no column %s, which the model of %s takes; it has %zu of its %zu "
                          "features",
                          info->uri, name, called, meeting->found, names->count);
-    log_warning("%s: features are matched by position with those of %s, whose names are others: "
+    log_warning("%s: features are matched by position with those of %s, whose names differ: "
                 "feature %zu (from 0) is %s there and %s here",
                 info->uri, called, meeting->missing, name,
                 quote(ours, info->feature_names[meeting->missing]));
@@ -319,7 +319,7 @@ static enum error match_digests(const struct feature_names *names, const char *c
                          "found by name: its columns must come in that order",
                          info->uri, called);
     if (!ours->by_position)
-        log_warning("%s: features are matched by position with those of %s, whose names are others",
+        log_warning("%s: features are matched by position with those of %s, whose names differ",
                     info->uri, called);
     return OK;
 }

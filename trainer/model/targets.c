@@ -187,8 +187,8 @@ enum error targets_convert(const struct targets *targets, const int64_t *ids, co
             ret_numbers[i] = (float)labels[i];
             if (!isfinite(ret_numbers[i]))
                 return error_set(ERROR_INPUT,
-                                 "%s: the row with id %" PRId64 " has label %g, which is no finite "
-                                 "32-bit float",
+                                 "%s: the row with id %" PRId64
+                                 " has label %g, which is not a finite 32-bit float",
                                  targets->info->uri, ids[i], labels[i]);
             continue;
         }

@@ -190,8 +190,8 @@ static enum error write_file(const Onnx__Model *model, const char *path)
     size_t bytes = onnx__model__get_packed_size(model);
     if (bytes > FILE_LIMIT_BYTES)
         return error_set(ERROR_INPUT,
-                         "%s would have %zu bytes; an ONNX file without others beside it holds %zu",
-                         path, bytes, FILE_LIMIT_BYTES);
+                         "%s would have %zu bytes; a single ONNX file holds at most %zu", path,
+                         bytes, FILE_LIMIT_BYTES);
     struct sink sink = {.base = {.append = append}};
     enum error error = file_writer_open(path, &sink.writer);
     if (error)

@@ -360,7 +360,7 @@ void report_done(struct report *report, bool tested, double accuracy, double los
     else if (tested)
         printf("accuracy: %f\n", accuracy);
     log_info("%" PRId64 " %s in %.3f s: %.0f steps/s, %.0f rows/s, waited for data %.2f %% of "
-             "the time; besides %.3f s for tests and checkpoints",
+             "the time; in addition %.3f s for tests and checkpoints",
              steps, text_plural(steps, "step", "steps"), (double)ns / 1e9, rate(steps, ns),
              rate(rows, ns), share(wait_ns, ns), (double)paused_ns / 1e9);
 }

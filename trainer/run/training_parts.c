@@ -189,7 +189,7 @@ static enum error explain_scale(const struct training_parts *parts)
     enum error error = info->element == ELEMENT_U8 ? feature_range_find(parts->store, &range) : OK;
     if (error)
         return error;
-    log_info("features are multiplied with %s (--feature-scale), since %s holds %s",
+    log_info("features are multiplied by %s (--feature-scale), since %s holds %s",
              info->element == ELEMENT_U8 ? "1/255" : "1", info->uri,
              info->element == ELEMENT_U8 ? "integers from 0 to 255"
                                          : "numbers that are not all such integers");
@@ -214,7 +214,7 @@ static enum error choose_scale(struct training_parts *parts)
     }
     if (saved || given != 0) {
         parts->facts.feature_scale = saved ? saved->feature_scale : given;
-        log_info("features are multiplied with %g", (double)parts->facts.feature_scale);
+        log_info("features are multiplied by %g", (double)parts->facts.feature_scale);
         return OK;
     }
     parts->facts.feature_scale =

@@ -354,7 +354,7 @@ enum error coordinator_answer(struct coordinator *coordinator, struct peer *serv
     case WIRE_COPY:
         return of_cut && cut->state ? cut_take_copy(coordinator, server) : OK;
     default:
-        return error_set(ERROR_INPUT, "%s is nothing that a parameter server says to server 0",
+        return error_set(ERROR_INPUT, "%s is not a frame that a parameter server sends to server 0",
                          wire_type_name(header->type));
     }
 }

@@ -138,7 +138,7 @@ enum error server_heed_zero(struct server *server, const struct peer *zero)
     case WIRE_REFUSED:
         return take_refused(server, zero);
     default:
-        return error_set(ERROR_INPUT, "%s is nothing that server 0 says",
+        return error_set(ERROR_INPUT, "%s is not a frame that server 0 sends",
                          wire_type_name(zero->header.type));
     }
 }
