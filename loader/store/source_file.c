@@ -33,7 +33,7 @@ static enum error check_kind(const char *path)
     if (stat(path, &status) || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
         return OK; /* opening the file reports the error */
     return error_set(ERROR_INPUT,
-                     "%s is no ordinary file; rows are read by their place, and more than once",
+                     "%s is not a regular file: rows are read by position, and more than once",
                      path);
 }
 

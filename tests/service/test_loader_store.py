@@ -584,7 +584,7 @@ def test_a_journal_in_the_way(tmp_path):
 
 def test_a_pipe_is_no_store(tmp_path):
     os.mkfifo(tmp_path / "rows.csv")
-    run_fails("loader", "info", tmp_path / "rows.csv", says="no ordinary file")
+    run_fails("loader", "info", tmp_path / "rows.csv", says="is not a regular file")
 
 
 @FILES

@@ -159,7 +159,7 @@ def test_a_bad_store_leaves_the_old_frame(tmp_path, text, says):
 def test_only_ordinary_files_are_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, "/dev/null"):
-        run_fails("sampler", "build", "--store", "range:5", "--out", path, says="no ordinary file")
+        run_fails("sampler", "build", "--store", "range:5", "--out", path, says="is not a regular file")
     run_fails("sampler", "build", "--store", "range:5", "--out", tmp_path / "no" / "folder", says="folder")
     run_fails("sampler", "build", "--store", "range:5", "--out", "-", cwd=tmp_path, says=['--out is "-"', "standard output"])
     assert os.listdir(tmp_path) == ["pipe"]
