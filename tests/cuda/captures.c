@@ -27,7 +27,7 @@ struct emulated_capture {
     bool spoilt;
 };
 
-static __thread struct emulated_stream *capturing; /* by this thread; NULL: nothing */
+static __thread struct CUstream_st *capturing; /* by this thread; NULL: nothing */
 static int captures[EMULATED_GPUS];
 static struct emulated_graph *graphs;
 static long launches;
@@ -48,7 +48,7 @@ cudaError_t emulated_refuse_device(int device)
     return captures[device] > 0 ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
-cudaError_t emulated_may_enqueue(const struct emulated_stream *stream)
+cudaError_t emulated_may_enqueue(const struct CUstream_st *stream)
 {
     const struct emulated_capture *capture = emulated_stream_capture(stream);
     if (stream == emulated_stream(NULL))
@@ -72,7 +72,7 @@ void emulated_record(struct emulated_capture *capture, void (*run)(void *closure
     capture->graph->end = &made->next;
 }
 
-static void begin(struct emulated_stream *stream)
+static void begin(struct CUstream_st *stream)
 {
     struct emulated_capture *capture = calloc(1, sizeof(*capture));
     struct emulated_graph *graph = calloc(1, sizeof(*graph));
@@ -92,7 +92,7 @@ static void begin(struct emulated_stream *stream)
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode)
 {
     cudaError_t error = emulated_begin(cudaErrorUnknown);
-    struct emulated_stream *stream = emulated_stream(handle);
+    struct CUstream_st *stream = emulated_stream(handle);
     if (error == cudaSuccess && (!handle || emulated_is_planned("capture")))
         error = cudaErrorStreamCaptureUnsupported;
     if (error == cudaSuccess && !stream)
@@ -171,7 +171,7 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *ret_executable, cudaG
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t handle)
 {
     cudaError_t error = emulated_begin(cudaErrorUnknown);
-    struct emulated_stream *stream = emulated_stream(handle);
+    struct CUstream_st *stream = emulated_stream(handle);
     if (error == cudaSuccess &&
         (!stream || !find(graph) || graph->device != emulated_stream_device(stream)))
         error = cudaErrorInvalidValue;

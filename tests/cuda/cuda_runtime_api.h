@@ -83,7 +83,7 @@ enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 
-typedef struct emulated_stream *cudaStream_t; /* NULL: the current GPU's default stream */
+typedef struct CUstream_st *cudaStream_t; /* NULL: the current GPU's default stream */
 typedef struct emulated_event *cudaEvent_t;
 typedef struct emulated_graph *cudaGraph_t, *cudaGraphExec_t;
 

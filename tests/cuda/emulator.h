@@ -56,23 +56,23 @@ cudaError_t emulated_refuse_device(int device);
 void emulated_record(struct emulated_capture *capture, void (*work)(void *closure),
                      const void *closure, size_t closure_bytes);
 /* May the current thread give that stream work? */
-cudaError_t emulated_may_enqueue(const struct emulated_stream *stream);
+cudaError_t emulated_may_enqueue(const struct CUstream_st *stream);
 /* How many were not destroyed. */
 size_t emulated_graphs(void);
 
 /* ---- streams: streams.c ------------------------------------------------- */
 
 /* The current GPU's default stream for NULL; NULL for what is no stream. */
-struct emulated_stream *emulated_stream(cudaStream_t handle);
-int emulated_stream_device(const struct emulated_stream *stream);
+struct CUstream_st *emulated_stream(cudaStream_t handle);
+int emulated_stream_device(const struct CUstream_st *stream);
 /* What it is given is recorded there; NULL: it is work to do. */
-struct emulated_capture *emulated_stream_capture(const struct emulated_stream *stream);
-void emulated_stream_divert(struct emulated_stream *stream, struct emulated_capture *capture);
+struct emulated_capture *emulated_stream_capture(const struct CUstream_st *stream);
+void emulated_stream_divert(struct CUstream_st *stream, struct emulated_capture *capture);
 /* work(closure) after all that the stream has to do; the closure is copied. Under the lock. */
-void emulated_enqueue(struct emulated_stream *stream, void (*work)(void *closure),
-                      const void *closure, size_t closure_bytes);
+void emulated_enqueue(struct CUstream_st *stream, void (*work)(void *closure), const void *closure,
+                      size_t closure_bytes);
 /* Does all that it has to do, and what that waits for. */
-void emulated_run(struct emulated_stream *stream);
+void emulated_run(struct CUstream_st *stream);
 /* Does all that is to be done on this GPU. */
 void emulated_run_device(int device);
 /* How many streams and events were not destroyed. */

@@ -362,7 +362,7 @@ cudaError_t cudaMemset(void *memory, int value, size_t bytes)
 
 /* Host memory that is not page-locked is read before the call returns, and written before it
  * returns. */
-static cudaError_t copy(struct transfer *one, const void *from, struct emulated_stream *stream)
+static cudaError_t copy(struct transfer *one, const void *from, struct CUstream_st *stream)
 {
     const void *host = one->outwards ? one->to : from, *there = one->outwards ? from : one->to;
     one->device = emulated_stream_device(stream);
@@ -392,7 +392,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t handle)
 {
     cudaError_t error = emulated_begin(cudaErrorUnknown);
-    struct emulated_stream *stream = emulated_stream(handle);
+    struct CUstream_st *stream = emulated_stream(handle);
     struct transfer *one = calloc(1, sizeof(*one) + bytes);
     if (!one)
         emulated_abort("no memory for a copy");

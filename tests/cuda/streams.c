@@ -17,9 +17,9 @@ struct work {
 };
 
 /* Never freed: events, and work elsewhere, go on naming it. */
-struct emulated_stream {
+struct CUstream_st {
     struct emulated_stream_head head; /* first */
-    struct emulated_stream *next;
+    struct CUstream_st *next;
     struct work *first, *last;
     struct emulated_capture *capture; /* NULL: it works */
     int device;
@@ -28,36 +28,36 @@ struct emulated_stream {
 
 struct emulated_event {
     struct emulated_event *next;
-    struct emulated_stream *stream; /* where it was recorded; NULL: nowhere yet */
-    uint64_t number;                /* of the last work before it */
+    struct CUstream_st *stream; /* where it was recorded; NULL: nowhere yet */
+    uint64_t number;            /* of the last work before it */
     int device;
     bool destroyed;
 };
 
-static struct emulated_stream *streams, defaults[EMULATED_GPUS];
+static struct CUstream_st *streams, defaults[EMULATED_GPUS];
 static struct emulated_event *events;
 static uint64_t numbers;
 static long drains;
 
 /* ---- work --------------------------------------------------------------- */
 
-static void run_until(struct emulated_stream *stream, uint64_t number);
+static void run_until(struct CUstream_st *stream, uint64_t number);
 
 /* The default stream's work comes after what blocking streams were given before it, and theirs
  * after what it was given. */
-static void run_what_is_before(const struct emulated_stream *stream, uint64_t number)
+static void run_what_is_before(const struct CUstream_st *stream, uint64_t number)
 {
     if (stream->blocking)
         run_until(&defaults[stream->device], number);
     if (stream != &defaults[stream->device])
         return;
-    for (struct emulated_stream *other = streams; other; other = other->next) {
+    for (struct CUstream_st *other = streams; other; other = other->next) {
         if (other->blocking && other->device == stream->device)
             run_until(other, number);
     }
 }
 
-static void run_until(struct emulated_stream *stream, uint64_t number)
+static void run_until(struct CUstream_st *stream, uint64_t number)
 {
     struct work *work;
     while ((work = stream->first) && work->number <= number) {
@@ -71,13 +71,13 @@ static void run_until(struct emulated_stream *stream, uint64_t number)
     }
 }
 
-void emulated_run(struct emulated_stream *stream)
+void emulated_run(struct CUstream_st *stream)
 {
     run_until(stream, numbers);
 }
 
 /* The host waits. */
-static void wait_until(struct emulated_stream *stream, uint64_t number)
+static void wait_until(struct CUstream_st *stream, uint64_t number)
 {
     bool waits = stream->first && stream->first->number <= number;
     run_until(stream, number);
@@ -92,14 +92,14 @@ long emulated_gpu_drains(void)
 void emulated_run_device(int device)
 {
     emulated_run(&defaults[device]);
-    for (struct emulated_stream *stream = streams; stream; stream = stream->next) {
+    for (struct CUstream_st *stream = streams; stream; stream = stream->next) {
         if (stream->device == device)
             emulated_run(stream);
     }
 }
 
-void emulated_enqueue(struct emulated_stream *stream, void (*run)(void *closure),
-                      const void *closure, size_t closure_bytes)
+void emulated_enqueue(struct CUstream_st *stream, void (*run)(void *closure), const void *closure,
+                      size_t closure_bytes)
 {
     if (stream->capture) {
         emulated_record(stream->capture, run, closure, closure_bytes);
@@ -119,7 +119,7 @@ void emulated_enqueue(struct emulated_stream *stream, void (*run)(void *closure)
     stream->last = work;
 }
 
-static void check_pointers(const struct emulated_stream *stream, const void *const *pointers,
+static void check_pointers(const struct CUstream_st *stream, const void *const *pointers,
                            size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -132,7 +132,7 @@ cudaError_t emulated_submit(cudaStream_t handle, void (*work)(void *closure), co
                             size_t closure_bytes, const void *const *pointers, size_t pointer_count)
 {
     cudaError_t error = emulated_begin(cudaErrorUnknown);
-    struct emulated_stream *stream = emulated_stream(handle);
+    struct CUstream_st *stream = emulated_stream(handle);
     if (error == cudaSuccess && (!stream || stream->device != emulated_current()))
         error = cudaErrorInvalidResourceHandle;
     if (error == cudaSuccess)
@@ -153,27 +153,27 @@ __attribute__((constructor)) static void number_defaults(void)
         defaults[device].device = device;
 }
 
-struct emulated_stream *emulated_stream(cudaStream_t handle)
+struct CUstream_st *emulated_stream(cudaStream_t handle)
 {
     if (!handle)
         return &defaults[emulated_current()];
-    struct emulated_stream *stream = streams;
+    struct CUstream_st *stream = streams;
     while (stream && stream != handle)
         stream = stream->next;
     return stream && !stream->destroyed ? stream : NULL;
 }
 
-int emulated_stream_device(const struct emulated_stream *stream)
+int emulated_stream_device(const struct CUstream_st *stream)
 {
     return stream->device;
 }
 
-struct emulated_capture *emulated_stream_capture(const struct emulated_stream *stream)
+struct emulated_capture *emulated_stream_capture(const struct CUstream_st *stream)
 {
     return stream->capture;
 }
 
-void emulated_stream_divert(struct emulated_stream *stream, struct emulated_capture *capture)
+void emulated_stream_divert(struct CUstream_st *stream, struct emulated_capture *capture)
 {
     stream->capture = capture;
 }
@@ -194,7 +194,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned int fla
     if (error == cudaSuccess && flags > cudaStreamNonBlocking)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess) {
-        struct emulated_stream *stream = calloc(1, sizeof(*stream));
+        struct CUstream_st *stream = calloc(1, sizeof(*stream));
         if (!stream)
             emulated_abort("no memory for a stream");
         stream->head = (struct emulated_stream_head){emulated_submit, is_current, is_capturing};
@@ -210,7 +210,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned int fla
 cudaError_t cudaStreamDestroy(cudaStream_t handle)
 {
     emulated_begin_cleanup();
-    struct emulated_stream *stream = handle ? emulated_stream(handle) : NULL;
+    struct CUstream_st *stream = handle ? emulated_stream(handle) : NULL;
     if (stream)
         stream->destroyed = true;
     return emulated_end(stream ? emulated_stuck(stream->device) : cudaErrorInvalidResourceHandle);
@@ -219,7 +219,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
 cudaError_t cudaStreamSynchronize(cudaStream_t handle)
 {
     cudaError_t error = emulated_begin(cudaErrorUnknown);
-    struct emulated_stream *stream = emulated_stream(handle);
+    struct CUstream_st *stream = emulated_stream(handle);
     if (!stream)
         return emulated_end(cudaErrorInvalidResourceHandle);
     if (stream->capture)
@@ -266,7 +266,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle)
 {
     cudaError_t error = emulated_begin(cudaErrorUnknown);
     struct emulated_event *event = find_event(handle);
-    struct emulated_stream *stream = emulated_stream(stream_handle);
+    struct CUstream_st *stream = emulated_stream(stream_handle);
     if (error == cudaSuccess && (!event || !stream || event->device != stream->device))
         error = cudaErrorInvalidResourceHandle;
     if (error == cudaSuccess && stream->capture)
@@ -279,7 +279,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle)
 }
 
 struct await {
-    struct emulated_stream *stream;
+    struct CUstream_st *stream;
     uint64_t number;
 };
 
@@ -294,7 +294,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle, 
 {
     cudaError_t error = emulated_begin(cudaErrorUnknown);
     struct emulated_event *event = find_event(handle);
-    struct emulated_stream *stream = emulated_stream(stream_handle);
+    struct CUstream_st *stream = emulated_stream(stream_handle);
     if (error == cudaSuccess && (!event || !stream || flags != 0))
         error = cudaErrorInvalidResourceHandle;
     if (error == cudaSuccess && stream->capture)
@@ -320,7 +320,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 size_t emulated_handles(void)
 {
     size_t count = 0;
-    for (const struct emulated_stream *stream = streams; stream; stream = stream->next)
+    for (const struct CUstream_st *stream = streams; stream; stream = stream->next)
         count += !stream->destroyed;
     for (const struct emulated_event *event = events; event; event = event->next)
         count += !event->destroyed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The implementations of trainer/compute/kernel.h; internal to kernel*.c and kernel_cuda.cu. */
+/* The implementations of trainer/compute/kernel.h; internal to kernel*.c and kernel*_cuda.cu. */
 #ifndef TRAINER_COMPUTE_KERNEL_VARIANTS_H
 #define TRAINER_COMPUTE_KERNEL_VARIANTS_H
 
