@@ -3,10 +3,13 @@
  * oneDNN's dnnl_sgemm by dlopen(). It chooses its kernels by the CPU's features and generates them
  * at the first call. Its threads are OpenMP's, whose number is a setting of the calling thread: it
  * is set in the environment while the library loads, which applies to all threads, and again for
- * this one.
+ * this one. They sleep between products unless OMP_WAIT_POLICY says otherwise: OpenMP's default is
+ * to spin for milliseconds, which takes the processors from feed and sampler, or a container's
+ * quota.
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "trainer/compute/blas_library.h"
 
@@ -32,9 +35,11 @@ static enum error load_once(unsigned threads)
         return OK;
     char count[16];
     snprintf(count, sizeof(count), "%u", threads);
-    const struct blas_variable variables[] = {{"OMP_NUM_THREADS", count}};
+    const char *wait = getenv("OMP_WAIT_POLICY");
+    const struct blas_variable variables[] = {{"OMP_NUM_THREADS", count},
+                                              {"OMP_WAIT_POLICY", wait ? wait : "passive"}};
     void *loaded, *function;
-    enum error error = blas_load_file(files, variables, 1, &loaded);
+    enum error error = blas_load_file(files, variables, 2, &loaded);
     if (!error)
         error = blas_find(loaded, "oneDNN", "dnnl_sgemm", &function);
     if (error)
