@@ -194,3 +194,24 @@ def test_a_slow_first_save_costs_no_step(start, disk, paced, store, tmp_path, se
     trained.end_at(last)
     trained.start_all().wait()
     check_each_batch_once(trained.logdir, paced, store, tmp_path, last)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_signal_after_a_save_that_failed_costs_no_step(start, disk, paced, store, tmp_path, first):  # noqa: F811
+    """The disk answers again, and who is to end cannot wait for the half minute until the next attempt."""
+    trained = Cluster(start, paced, store, tmp_path / "run", train_steps=10**9, save_secs=0, **{**ADDITIVE, "patience": PATIENCE_S})
+    trained.env = disk.env
+    disk.begin("fsync-fails")
+    trained.start_all().ps[0].wait_for_log("step 0 was not saved: .*Input/output error; it is tried again")
+    disk.end()
+    check_trains(trained)
+    learnt = step_of(trained)
+    for index in (first, 1 - first):
+        trained.ps[index].stop(status=143)
+    assert trained.saved_step() >= learnt > 0
+    for one in trained.workers:
+        one.kill()
+    last = trained.end_of_learnt() + REST
+    trained.end_at(last)
+    trained.start_all().wait()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, last)

@@ -343,7 +343,7 @@ enum error coordinator_answer(struct coordinator *coordinator, struct peer *serv
         take_restored(coordinator, server);
         return OK;
     case WIRE_FREEZE:
-        coordinator->cut_wanted = true;
+        cut_want(coordinator);
         coordinator->remotes[server->index].leaves_with = cut->number + 1;
         coordinator->remotes[server->index].leaves_at = header->step;
         return OK;

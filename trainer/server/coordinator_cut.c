@@ -281,7 +281,9 @@ static enum error finish_save(struct coordinator *coordinator)
     }
     if (error == ERROR_INPUT || error == ERROR_CONFLICT || step >= coordinator->options.train_steps)
         return error_prefix(error, "step %" PRId64 " was not saved: ", step);
-    coordinator->not_before_ns = saver_retry_ns(coordinator->options.save_ms);
+    coordinator->not_before_ns = coordinator->cut_wanted
+                                     ? clock_deadline_ns(CUT_AGAIN_MS)
+                                     : saver_retry_ns(coordinator->options.save_ms);
     log_warning("step %" PRId64 " was not saved: %s; it is tried again", step, error_message());
     return OK;
 }
@@ -344,9 +346,17 @@ bool coordinator_is_saving(const struct coordinator *coordinator)
     return saver_is_busy(coordinator->saver);
 }
 
+/* A program that must stop cannot wait for the next attempt after a failed save. */
+void cut_want(struct coordinator *coordinator)
+{
+    coordinator->cut_wanted = true;
+    coordinator->not_before_ns = 0;
+}
+
 void coordinator_save_last(struct coordinator *coordinator)
 {
-    coordinator->cut_wanted = coordinator->leaving = true;
+    coordinator->leaving = true;
+    cut_want(coordinator);
 }
 
 static bool is_cut_due(const struct coordinator *coordinator)

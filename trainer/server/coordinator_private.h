@@ -135,6 +135,8 @@ void cut_lose_server(struct coordinator *coordinator);
 enum error cut_take_frozen(struct coordinator *coordinator, const struct peer *server) MUST_CHECK;
 enum error cut_take_copied(struct coordinator *coordinator) MUST_CHECK;
 enum error cut_take_copy(struct coordinator *coordinator, const struct peer *server) MUST_CHECK;
+/* A server must stop: a cut is due now, even soon after a save that failed. */
+void cut_want(struct coordinator *coordinator);
 /* Does what is due for cuts and saves. */
 enum error cut_tick(struct coordinator *coordinator) MUST_CHECK;
 /* Saves the initial state, once a batch has arrived: a start that fails earlier leaves nothing that
