@@ -82,6 +82,25 @@ def test_a_second_server_of_the_same_index_is_told_so(start, paced, store, tmp_p
     assert "goes back" not in trained.ps[0].stderr
 
 
+def test_a_server_without_a_shard_is_waited_for_quietly(start, paced, store, tmp_path, proxy):  # noqa: F811
+    """It was started again, and server 0 has not noticed yet: nobody can push to it."""
+    trained = Woven(start, paced, store, tmp_path / "run", workers=2, proxy=proxy, **ASYNCHRONOUS).start_all()
+    trained.go_on()
+    line = trained.lines["ps 1 to 0"]
+    line.cut()
+    trained.ps[1].kill()
+    kept = line.lose_callers()
+    line.heal()
+    trained.start_server(1).wait_for_log("waiting for parameter server 0: parameter server 1 is there already")
+    for worker in trained.workers:
+        worker.wait_for_log(r"waiting for parameter server 1 \(.*\): it has no parameters of this training yet")
+        assert worker.stderr.count("answers again") <= 2, worker.stderr[-3000:]
+    for one in kept:
+        one.close()
+    trained.go_on()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
+
+
 def disturb_lines(trained, chance):
     """Connections that are lost at both ends or at one, and that carry nothing for a while."""
     open_ends = []

@@ -223,7 +223,8 @@ static void hang_up(size_t index)
 
 static void say_type(size_t index, enum wire_type type)
 {
-    say(servers[index], (struct wire_header){.type = (uint16_t)type}, NULL, 0);
+    struct wire_header header = {.type = (uint16_t)type, .generation = GENERATION};
+    say(servers[index], header, NULL, 0);
 }
 
 /* Of batches of `rows` rows. */
@@ -709,6 +710,38 @@ static void test_a_lost_server_is_asked_again(void **state)
     }
 }
 
+/* It was started again, and would refuse what is larger than its shard: it is asked until it has
+ * begun. */
+static void test_a_server_without_a_shard_gets_no_gradient(void **state)
+{
+    (void)state;
+    begin();
+    start_push(4, 1);
+    expect(servers[0], WIRE_PUSH);
+    expect(servers[1], WIRE_PUSH);
+    hang_up(1);
+    say_values(0, (struct reply){.value = 2, .step = 4});
+    accept_worker(1);
+    say(servers[1], (struct wire_header){.type = WIRE_WELCOME}, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        expect(servers[0], WIRE_PULL);
+        say_values(0, (struct reply){.value = 1, .step = 3, .generation = 8});
+        expect(servers[1], WIRE_PULL);
+        if (i == 0)
+            say_type(1, WIRE_STALE);
+    }
+    say_values(1, (struct reply){.value = 3, .step = 3, .generation = 8});
+    assert_done();
+    assert_model(1, 3, 3);
+    start_push(4, 1);
+    expect(servers[0], WIRE_PUSH);
+    expect(servers[1], WIRE_PUSH);
+    say_values(0, (struct reply){.value = 5, .step = 4, .generation = 8});
+    say_values(1, (struct reply){.value = 6, .step = 4, .generation = 8});
+    assert_done();
+    assert_model(5, 6, 4);
+}
+
 /* The first `bytes` of an answer with a grant. */
 static void say_begin(size_t bytes)
 {
@@ -945,7 +978,7 @@ static void test_memory_is_offered_before_the_first_gradient(void **state)
     set_gradient(5, 6, 7);
     start_push(4, 1);
     assert_int_equal(expect(servers[0], WIRE_OFFER).bytes, sizeof(offer));
-    say_type(0, WIRE_TAKEN); /* generation 0: not yet, ask again */
+    say(servers[0], (struct wire_header){.type = WIRE_TAKEN}, NULL, 0); /* generation 0: not yet, ask again */
     assert_int_equal(expect(servers[0], WIRE_PUSH).bytes, 3 * sizeof(float));
     say_values(0, (struct reply){.value = 2, .step = 4});
     assert_done();
@@ -1275,6 +1308,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_values_of_another_generation_take_all_back),
     TEST(test_it_stops_while_servers_begin_again),
     TEST(test_a_lost_server_is_asked_again),
+    TEST(test_a_server_without_a_shard_gets_no_gradient),
     TEST(test_a_server_that_is_lost_within_its_answer),
     TEST(test_a_server_that_cannot_be_reached_is_given_up),
     TEST(test_patience_begins_anew),

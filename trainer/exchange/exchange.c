@@ -121,6 +121,7 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
         return error_set(ERROR_INPUT, "%s answers with %" PRIu64 " bytes of values, not %zu",
                          remote->name, header->bytes, floats);
     remote->step = header->step;
+    remote->is_empty = false;
     if (grants) {
         if (header->generation != exchange->generation) /* its earlier grants are void */
             exchange_lose_grants(exchange);
@@ -157,6 +158,12 @@ static enum error take_answer(struct exchange *exchange, struct remote *remote, 
     return take_values(exchange, remote, &header);
 }
 
+/* A server without a shard has no room for a gradient, and would close the connection. */
+static bool is_stale_at(const struct remote *remote, const struct wire_header *request)
+{
+    return remote->is_empty && request->type == WIRE_PUSH;
+}
+
 /* Sends `request` to servers [begin, end) and takes their answers; a server lost meanwhile is asked
  * again. *ret_stale: all have answered, and one of them has another generation. */
 static enum error ask(struct exchange *exchange, const struct wire_header *request, size_t begin,
@@ -176,6 +183,11 @@ static enum error ask(struct exchange *exchange, const struct wire_header *reque
                 error = exchange_connect(exchange, remote);
             if (error)
                 return error;
+            if (is_stale_at(remote, request)) {
+                remote->answered = *ret_stale = true;
+                open--;
+                continue;
+            }
             error = send_request(exchange, remote, request);
             if (error && !exchange_may_come_back(error))
                 return error;
@@ -192,6 +204,7 @@ static enum error ask(struct exchange *exchange, const struct wire_header *reque
             remote->answered = !error;
             open -= !error;
             *ret_stale |= stale;
+            exchange->behind = stale ? remote : exchange->behind;
             if (error)
                 exchange_say_waiting(exchange, remote, link_reason(&remote->link));
             error = OK;
@@ -237,6 +250,7 @@ static enum error pull(struct exchange *exchange, int64_t batch)
 {
     bool stale = true;
     enum error error = OK;
+    int64_t say_ns = clock_deadline_ns(EXCHANGE_SAY_MS);
     struct wire_header request = request_of(exchange, WIRE_PULL, batch);
     while (stale && !error) {
         error = ask(exchange, &request, 0, 1, &stale);
@@ -244,6 +258,11 @@ static enum error pull(struct exchange *exchange, int64_t batch)
         request = request_of(exchange, WIRE_PULL, batch);
         if (!error && !stale && exchange->servers > 1)
             error = ask(exchange, &request, 1, exchange->servers, &stale);
+        if (stale && !error && clock_now_ns() > say_ns) {
+            log_warning("waiting for %s: it has no parameters of this training yet",
+                        exchange->behind->name);
+            say_ns = INT64_MAX;
+        }
         if (stale && !error && stop_wait(clock_deadline_ns(ELSEWHERE_MS)))
             error = error_set(ERROR_CANCELLED, "stopped while parameter servers begin again");
     }

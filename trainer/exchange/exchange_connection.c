@@ -13,7 +13,6 @@
 
 #define CONNECT_MS 5000 /* for one attempt */
 #define AGAIN_MS 200    /* between two attempts */
-#define SAY_MS 5000     /* without an answer, until the log says so */
 #define START_MS 5000   /* processes that are started together may be this far apart */
 
 void exchange_say_waiting(struct exchange *exchange, const struct remote *remote, const char *why)
@@ -35,7 +34,7 @@ enum error exchange_receive(struct exchange *exchange, struct remote *remote, ui
                             struct wire_header *ret_header)
 {
     enum error error;
-    while ((error = link_await(&remote->link, clock_deadline_ns(SAY_MS))) == ERROR_TIMEOUT)
+    while ((error = link_await(&remote->link, clock_deadline_ns(EXCHANGE_SAY_MS))) == ERROR_TIMEOUT)
         exchange_say_waiting(exchange, remote, "it is connected, and has not answered for 5 s");
     if (!error)
         error = link_receive(&remote->link, most_bytes, ret_header,
@@ -102,6 +101,7 @@ static enum error take_greeting(struct exchange *exchange, struct remote *remote
         return error_set(ERROR_INPUT, "%s answers %s to HELLO", remote->name,
                          wire_type_name(header.type));
     exchange->proposes = header.type == WIRE_PROPOSE;
+    remote->is_empty = header.type == WIRE_WELCOME && header.generation == 0;
     return header.type == WIRE_FACTS ? take_facts(exchange, remote, header.bytes) : OK;
 }
 

@@ -13,6 +13,7 @@
 #include "trainer/wire/shared_memory.h"
 
 #define EXCHANGE_SEND_MS 60000 /* for a peer that reads nothing */
+#define EXCHANGE_SAY_MS 5000   /* without an answer, until the log says so */
 #define EXCHANGE_NAME_BYTES (CLUSTER_ADDRESS_BYTES + 40)
 
 /* One parameter server, as this worker sees it. */
@@ -24,6 +25,7 @@ struct remote {
     struct shared_memory shared; /* of this connection */
     bool offered;                /* shared memory was offered on this connection */
     bool answered;               /* it has answered the current request */
+    bool is_empty;               /* it had no shard at its greeting, and sent no values since */
     int64_t step;                /* of this worker's copy of its values */
 };
 
@@ -49,9 +51,10 @@ struct exchange {
     bool over;
     bool again; /* a server wants the current gradient computed with newer values */
 
-    const char *waits_for; /* the remote that the log has named; NULL: none */
-    int64_t away_ns;       /* since when a server cannot be reached; 0: all can */
-    uint64_t seen;         /* state of logdir_is_trained() */
+    const struct remote *behind; /* the latest that answered STALE */
+    const char *waits_for;       /* the remote that the log has named; NULL: none */
+    int64_t away_ns;             /* since when a server cannot be reached; 0: all can */
+    uint64_t seen;               /* state of logdir_is_trained() */
 
     struct rank *rank; /* in a group of GPUs; NULL: gradients go to servers */
 };

@@ -10,9 +10,9 @@
 
 /* ---- frames ------------------------------------------------------------- */
 
-static enum error send_welcome(struct peer *peer)
+static enum error send_welcome(const struct server *server, struct peer *peer)
 {
-    struct wire_header header = {.type = WIRE_WELCOME};
+    struct wire_header header = {.type = WIRE_WELCOME, .generation = server->held.generation};
     return peer_send(peer, &header, NULL, 0);
 }
 
@@ -380,11 +380,11 @@ enum error server_greet(struct server *server, struct peer *peer)
         return error;
     if (server->coordinator && peer->kind == PEER_WORKER) /* again after a wait, too */
         return coordinator_hello(server->coordinator, peer);
-    return send_welcome(peer);
+    return send_welcome(server, peer);
 }
 
 enum error server_stop(const struct server *server, struct peer *evaluator)
 {
     enum error error = coordinator_stop(server->coordinator, evaluator);
-    return error ? error : send_welcome(evaluator);
+    return error ? error : send_welcome(server, evaluator);
 }

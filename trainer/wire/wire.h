@@ -4,7 +4,8 @@
  * little-endian. A connection carries one request at a time, and each has one answer.
  *
  *   worker to server                              answer
- *   HELLO     {"role","index",...} (JSON)         WELCOME, or from server 0 FACTS or PROPOSE
+ *   HELLO     {"role","index",...} (JSON)         WELCOME (`generation` 0: has no shard), or from
+ *                                                 server 0 FACTS or PROPOSE
  *   PROPOSAL  the facts of a new training         FACTS: those that hold
  *   PULL      wants values, and work of server 0  VALUES, STALE
  *   PUSH      the gradient of `batch`             VALUES, STALE
