@@ -74,6 +74,8 @@ static void test_nonsense_is_refused(void **state)
         HELLO("\"worker\"", "0.5", "\"0\""),
         HELLO("\"worker\"", "0", "\"0g\""),
         HELLO("\"a role of too many characters\"", "0", "\"0\""),
+        HELLO("\"bystander\"", "0", "\"0\""),
+        HELLO("\"a\\\",\\\"b\"", "0", "\"0\""), /* would come out of /status as members */
     };
     struct hello heard;
     unsetenv("TOMBOLA_TOKEN");

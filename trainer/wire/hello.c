@@ -49,6 +49,15 @@ static enum error check_password(const char *theirs)
                      theirs[0] ? "another TOMBOLA_TOKEN than this server's" : "no TOMBOLA_TOKEN");
 }
 
+static bool is_role(const char *role)
+{
+    static const char *const roles[] = {"worker", "chief", "master", "ps", "evaluator"};
+    size_t count = sizeof(roles) / sizeof(*roles), i = 0;
+    while (i < count && strcmp(role, roles[i]) != 0)
+        i++;
+    return i < count;
+}
+
 static enum error read_members(const cJSON *json, struct hello *hello)
 {
     const char *role = "", *generation = "", *token = "";
@@ -79,7 +88,7 @@ static enum error read_members(const cJSON *json, struct hello *hello)
         return error;
     char *end;
     hello->generation = strtoull(generation, &end, 16);
-    if (*end || strlen(role) >= sizeof(hello->role) || hello->index < 0)
+    if (*end || !is_role(role) || hello->index < 0)
         return error_set(ERROR_INPUT, "HELLO of %.20s %" PRId64 " with generation %.20s", role,
                          hello->index, generation);
     snprintf(hello->role, sizeof(hello->role), "%s", role);
