@@ -267,6 +267,19 @@ def test_who_waits_names_a_server_once_and_where_it_is(cluster, job):
     assert waits.endswith(": Connection refused")
 
 
+def test_a_server_whose_calls_are_taken_and_closed_says_so(cluster):
+    """By a proxy, while server 0 is not there."""
+    trained = cluster()
+    host, port = trained.servers[0].split(":")
+    with socket.create_server((host, int(port))) as proxy:
+        one = trained.start_server(1)
+        for _ in range(2):
+            proxy.accept()[0].close()
+        one.wait_for_log(r"waiting for parameter server 0 \(localhost, port \d+\): it closed the connection without an answer")
+    one.stop(status=143)
+    assert one.stderr.count("waiting for") == 1 and "answers again" not in one.stderr
+
+
 # ---- whoever is killed ----------------------------------------------------------------------------
 
 

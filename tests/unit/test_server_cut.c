@@ -853,15 +853,12 @@ static void test_another_server_does_not_wait_for_ever(void **state)
 }
 
 /* Server 0 is away for good: the logdir says that the last step is saved. */
-static void test_the_training_ended_while_server_0_was_away(void **state)
+static void save_the_end(void)
 {
     struct engine engine;
     struct model *model;
     struct logdir *logdir;
     struct checkpoint_facts facts = small_facts();
-    (void)state;
-    describe_server(&served, 1, 2, 1);
-    served.options.zero_port = 1;                            /* nobody is there */
     assert_ok(engine_open(&served.options.engine, &engine)); /* before there are threads */
     assert_ok(model_new(&facts.model, engine.kernel, &model));
     model_set_step(model, 1);
@@ -870,10 +867,34 @@ static void test_the_training_ended_while_server_0_was_away(void **state)
     assert_ok(logdir_open(folder, 0, &logdir));
     assert_ok(save_checkpoint(logdir, model, &facts));
     pass(2);
-    assert_int_equal(join_server(&served), OK);
     logdir_close(logdir);
     model_free(model);
     engine_close(&engine);
+}
+
+static void test_the_training_ended_while_server_0_was_away(void **state)
+{
+    (void)state;
+    describe_server(&served, 1, 2, 1);
+    served.options.zero_port = 1; /* nobody is there */
+    save_the_end();
+    assert_int_equal(join_server(&served), OK);
+}
+
+/* A proxy takes connections for it, and closes them. */
+static void test_the_training_ended_and_a_proxy_hides_it(void **state)
+{
+    (void)state;
+    served.options.coordinator.train_steps = 1;
+    save_the_end();
+    for (int i = 0; i < 3000 && !atomic_load(&served.ended); i++) {
+        int zero = accept(zero_listener, NULL, NULL);
+        if (zero >= 0)
+            close(zero);
+        clock_sleep_ms(10);
+    }
+    assert_true(atomic_load(&served.ended));
+    assert_int_equal(join_server(&served), OK);
 }
 
 /* ---- synchronous --------------------------------------------------------- */
@@ -990,6 +1011,7 @@ static const struct CMUnitTest tests[] = {
     OTHER_TEST(test_another_server_asks_before_it_stops),
     OTHER_TEST(test_another_server_does_not_wait_for_ever),
     OTHER_TEST(test_the_training_ended_while_server_0_was_away),
+    OTHER_TEST(test_the_training_ended_and_a_proxy_hides_it),
     OTHER_TEST(test_another_server_makes_the_steps_of_server_0),
     OTHER_TEST(test_another_server_in_step_is_cut),
     OTHER_TEST(test_another_server_hears_of_the_end_of_the_stream),

@@ -11,6 +11,7 @@
 
 #define UPLINK_MS 500       /* for one attempt to connect to server 0 */
 #define UPLINK_AGAIN_MS 500 /* between two attempts */
+#define KEPT_MS 1000        /* a connection that lasts so long is one to a server */
 #define START_MS 5000       /* processes that are started together may be this far apart */
 
 /* ---- frames from server 0 ------------------------------------------------- */
@@ -113,8 +114,17 @@ static enum error take_refused(struct server *server, const struct peer *zero)
                      (int)zero->payload_bytes, zero->payload);
 }
 
+static void note_answer(struct server *server)
+{
+    if (server->zero_away_ns != 0)
+        log_info("parameter server 0 answers again");
+    server->zero_away_ns = 0;
+    server->zero_answers = true;
+}
+
 enum error server_heed_zero(struct server *server, const struct peer *zero)
 {
+    note_answer(server);
     server->doubted &= zero->header.type == WIRE_REFUSED;
     switch ((enum wire_type)zero->header.type) {
     case WIRE_FACTS:
@@ -176,11 +186,36 @@ static bool zero_has_left(struct server *server)
                              logdir_end_for(!may_start, options->may_stop), &server->seen);
 }
 
+static void miss_zero(struct server *server, const char *why)
+{
+    const struct server_options *options = server->options;
+    if (server->zero_away_ns == 0) {
+        log_warning("waiting for parameter server 0 (%s, port %u): %s", options->zero_host,
+                    (unsigned)options->zero_port, why);
+        server->zero_away_ns = clock_now_ns();
+    }
+    if (zero_has_left(server))
+        server->over = server->changed = true;
+}
+
+/* What stands before server 0 may take connections for it while it is away. */
+void server_lose_zero(struct server *server)
+{
+    server->zero = NULL;
+    held_shard_thaw(&server->held); /* its cut is abandoned, or no longer needs this shard */
+    server->changed = true;
+    if (!server->zero_answers && !server->over)
+        miss_zero(server, "it closed the connection without an answer");
+}
+
 /* May block for UPLINK_MS, which costs nothing: without server 0 no worker makes progress. */
 enum error server_reach_zero(struct server *server)
 {
     struct link link;
     const struct server_options *options = server->options;
+    if (server->zero && !server->zero_answers &&
+        clock_now_ns() - server->zero->asked_ns > KEPT_MS * INT64_C(1000000))
+        note_answer(server);
     if (server->coordinator || server->zero || server->over ||
         clock_now_ns() < server->next_uplink_ns)
         return OK;
@@ -189,21 +224,13 @@ enum error server_reach_zero(struct server *server)
     if (!error)
         error = server_add_peer(server, link.descriptor, "parameter server 0", &server->zero);
     if (!error) {
+        server->zero_answers = false;
         server->zero->kind = PEER_SERVER;
         error = say_hello(server, server->zero);
     }
     server->next_uplink_ns = clock_deadline_ns(UPLINK_AGAIN_MS);
-    if (error && server->zero_away_ns == 0)
-        log_warning("waiting for parameter server 0 (%s, port %u): %s", options->zero_host,
-                    (unsigned)options->zero_port, link_reason(&link));
-    else if (!error && server->zero_away_ns != 0)
-        log_info("parameter server 0 answers again");
-    if (!error)
-        server->zero_away_ns = 0;
-    else if (server->zero_away_ns == 0)
-        server->zero_away_ns = clock_now_ns();
-    if (error && zero_has_left(server))
-        server->over = server->changed = true;
+    if (error)
+        miss_zero(server, link_reason(&link));
     return error == ERROR_MEMORY ? error : OK;
 }
 
