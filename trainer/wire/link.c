@@ -127,6 +127,23 @@ static enum error connect_to(struct link *link, const struct addrinfo *address, 
     return number == 0 ? OK : fail(link, number);
 }
 
+/* One of them may be that of a host that is gone, and answers nothing: each has its share of the
+ * time. */
+static enum error connect_to_any(struct link *link, const struct addrinfo *list,
+                                 int64_t deadline_ns)
+{
+    int64_t count = 0;
+    enum error error = ERROR_NETWORK;
+    for (const struct addrinfo *at = list; at; at = at->ai_next)
+        count++;
+    for (const struct addrinfo *at = list; at; at = at->ai_next, count--) {
+        error = connect_to(link, at, clock_deadline_ns(clock_left_ms(deadline_ns) / count));
+        if (error != ERROR_NETWORK && error != ERROR_TIMEOUT)
+            break;
+    }
+    return error;
+}
+
 enum error link_open(struct link *link, int64_t deadline_ns)
 {
     struct addrinfo *list = NULL;
@@ -134,11 +151,7 @@ enum error link_open(struct link *link, int64_t deadline_ns)
     enum error error = name_lookup(link->host, link->port, deadline_ns, &list);
     if (error)
         return error_prefix(error, "%s: ", link->name);
-    for (const struct addrinfo *at = list; at; at = at->ai_next) {
-        error = connect_to(link, at, deadline_ns);
-        if (error != ERROR_NETWORK)
-            break;
-    }
+    error = connect_to_any(link, list, deadline_ns);
     freeaddrinfo(list);
     return error;
 }

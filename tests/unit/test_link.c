@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* Covers trainer/wire/link: a name of several addresses, of which one does not answer. */
+#include "tests/unit/wire_unit.h"
+
+#include <netdb.h>
+
+#include "trainer/wire/link.h"
+
+#define LOST "127.0.0.2"
+#define FOUND "127.0.0.1"
+#define CALLERS 4 /* more than wait where nobody accepts */
+
+static const char *last_address;
+static int listener, lost_listener, callers[CALLERS];
+static uint16_t port;
+
+int __real_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **ret_list);
+int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **ret_list);
+
+/* The name "moved" has two addresses. */
+int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **ret_list)
+{
+    if (strcmp(host, "moved") != 0)
+        return __real_getaddrinfo(host, service, hints, ret_list);
+    int status = __real_getaddrinfo(LOST, service, hints, ret_list);
+    return status ? status
+                  : __real_getaddrinfo(last_address, service, hints, &(*ret_list)->ai_next);
+}
+
+/* A host of which nothing comes back: the queue before its port is full. */
+static int prepare(void **state)
+{
+    struct sockaddr_in lost = {.sin_family = AF_INET};
+    (void)state;
+    listener = listen_anywhere(&port);
+    lost.sin_port = htons(port);
+    assert_int_equal(inet_pton(AF_INET, LOST, &lost.sin_addr), 1);
+    lost_listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(lost_listener, (struct sockaddr *)&lost, sizeof(lost)), 0);
+    assert_int_equal(listen(lost_listener, 0), 0);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(callers[i], (struct sockaddr *)&lost, sizeof(lost));
+    }
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CALLERS; i++)
+        close(callers[i]);
+    close(lost_listener);
+    close(listener);
+    return 0;
+}
+
+static void test_another_address_is_tried(void **state)
+{
+    struct link link;
+    (void)state;
+    last_address = FOUND;
+    link_init(&link, "parameter server 0", "moved", port);
+    assert_ok(link_open(&link, clock_deadline_ns(2000)));
+    int accepted = accept(listener, NULL, NULL);
+    assert_true(accepted >= 0);
+    close(accepted);
+    link_close(&link);
+}
+
+static void test_no_address_answers(void **state)
+{
+    struct link link;
+    (void)state;
+    last_address = LOST;
+    link_init(&link, "parameter server 0", "moved", port);
+    assert_fails(link_open(&link, clock_deadline_ns(200)), ERROR_TIMEOUT,
+                 "parameter server 0 does not answer");
+    assert_int_equal(link.descriptor, -1);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_another_address_is_tried, prepare, clear),
+    cmocka_unit_test_setup_teardown(test_no_address_answers, prepare, clear),
+};
+
+UNIT_MAIN(tests)
