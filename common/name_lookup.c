@@ -57,25 +57,47 @@ static enum error take(struct lookup *lookup, struct addrinfo **ret_list)
     return OK;
 }
 
-enum error name_lookup(const char *host, uint16_t port, int64_t deadline_ns,
-                       struct addrinfo **ret_list)
+static enum error start(struct name_lookup *pending, const char *host, uint16_t port)
 {
-    struct errand *errand = NULL;
     struct lookup *lookup = array_new(1, sizeof(*lookup) + strlen(host) + 1, "a host's addresses");
     if (!lookup)
         return ERROR_MEMORY;
     memcpy(lookup->host, host, strlen(host) + 1);
     snprintf(lookup->port, sizeof(lookup->port), "%u", (unsigned int)port);
-    enum error error = errand_new(ask, release, lookup, &errand);
+    enum error error = errand_new(ask, release, lookup, &pending->errand);
     if (error) {
         free(lookup);
         return error;
     }
-    error = errand_start(errand, "tombola-name");
+    pending->lookup = lookup;
+    return errand_start(pending->errand, "tombola-name");
+}
+
+enum error name_lookup_wait(struct name_lookup *pending, const char *host, uint16_t port,
+                            int64_t deadline_ns, struct addrinfo **ret_list)
+{
+    enum error error = pending->errand ? OK : start(pending, host, port);
     if (!error)
-        error = await(errand, host, deadline_ns);
+        error = await(pending->errand, host, deadline_ns);
+    if (error == ERROR_TIMEOUT)
+        return error;
     if (!error)
-        error = take(lookup, ret_list);
-    errand_leave(errand);
+        error = take(pending->lookup, ret_list);
+    name_lookup_leave(pending);
+    return error;
+}
+
+void name_lookup_leave(struct name_lookup *pending)
+{
+    errand_leave(pending->errand);
+    *pending = (struct name_lookup){.errand = NULL};
+}
+
+enum error name_lookup(const char *host, uint16_t port, int64_t deadline_ns,
+                       struct addrinfo **ret_list)
+{
+    struct name_lookup pending = {.errand = NULL};
+    enum error error = name_lookup_wait(&pending, host, port, deadline_ns, ret_list);
+    name_lookup_leave(&pending);
     return error;
 }

@@ -17,4 +17,16 @@
 enum error name_lookup(const char *host, uint16_t port, int64_t deadline_ns,
                        struct addrinfo **ret_list) MUST_CHECK;
 
+/* A lookup that goes on between waits for it. None when zeroed. */
+struct name_lookup {
+    struct errand *errand; /* NULL: none */
+    struct lookup *lookup; /* the errand's */
+};
+
+/* The same, for who tries again: after ERROR_TIMEOUT the lookup goes on, and the next call takes
+ * its answer. Otherwise a name server that takes longer than one attempt would never be heard. */
+enum error name_lookup_wait(struct name_lookup *pending, const char *host, uint16_t port,
+                            int64_t deadline_ns, struct addrinfo **ret_list) MUST_CHECK;
+void name_lookup_leave(struct name_lookup *pending);
+
 #endif

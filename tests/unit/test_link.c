@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers trainer/wire/link: a name of several addresses, of which one does not answer. */
+/* Covers trainer/wire/link: a name of several addresses, of which one does not answer, and a name server
+ * that takes longer than an attempt. */
 #include "tests/unit/wire_unit.h"
 
 #include <netdb.h>
@@ -11,6 +12,8 @@
 #define CALLERS 4 /* more than wait where nobody accepts */
 
 static const char *last_address;
+static _Atomic bool answers; /* does the name server, for the name "slow"? */
+static _Atomic int asked;    /* how often it was */
 static int listener, lost_listener, callers[CALLERS];
 static uint16_t port;
 
@@ -19,10 +22,20 @@ int __real_getaddrinfo(const char *host, const char *service, const struct addri
 int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
                        struct addrinfo **ret_list);
 
+static int ask_slowly(const char *service, const struct addrinfo *hints, struct addrinfo **ret_list)
+{
+    atomic_fetch_add(&asked, 1);
+    while (!atomic_load(&answers))
+        clock_sleep_ms(1);
+    return __real_getaddrinfo(FOUND, service, hints, ret_list);
+}
+
 /* The name "moved" has two addresses. */
 int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
                        struct addrinfo **ret_list)
 {
+    if (strcmp(host, "slow") == 0)
+        return ask_slowly(service, hints, ret_list);
     if (strcmp(host, "moved") != 0)
         return __real_getaddrinfo(host, service, hints, ret_list);
     int status = __real_getaddrinfo(LOST, service, hints, ret_list);
@@ -82,9 +95,40 @@ static void test_no_address_answers(void **state)
     assert_int_equal(link.descriptor, -1);
 }
 
+/* It is asked once, and each attempt waits for that answer. */
+static void test_a_name_server_that_takes_longer_than_an_attempt(void **state)
+{
+    struct link link;
+    (void)state;
+    link_init(&link, "parameter server 0", "slow", port);
+    for (int i = 0; i < 3; i++)
+        assert_fails(link_open(&link, clock_deadline_ns(20)), ERROR_TIMEOUT,
+                     "no name server answers for the address of slow");
+    atomic_store(&answers, true);
+    assert_ok(link_open(&link, clock_deadline_ns(10000)));
+    assert_int_equal(atomic_load(&asked), 1);
+    link_close(&link);
+}
+
+/* What it still waited for is left behind. */
+static void test_a_link_is_closed_before_its_name_is_known(void **state)
+{
+    struct link link;
+    (void)state;
+    atomic_store(&answers, false);
+    link_init(&link, "parameter server 0", "slow", port);
+    assert_fails(link_open(&link, clock_deadline_ns(5)), ERROR_TIMEOUT, "no name server answers");
+    link_close(&link);
+    assert_null(link.lookup.errand);
+    atomic_store(&answers, true);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_another_address_is_tried, prepare, clear),
     cmocka_unit_test_setup_teardown(test_no_address_answers, prepare, clear),
+    cmocka_unit_test_setup_teardown(test_a_name_server_that_takes_longer_than_an_attempt, prepare,
+                                    clear),
+    cmocka_unit_test_setup_teardown(test_a_link_is_closed_before_its_name_is_known, prepare, clear),
 };
 
 UNIT_MAIN(tests)

@@ -368,6 +368,7 @@ static enum error open_all(struct server *server)
 enum error server_run(const struct server_options *options)
 {
     struct server server = {.options = options, .epoll = -1};
+    link_init(&server.uplink, "parameter server 0", options->zero_host, options->zero_port);
     enum error error = open_all(&server);
     if (!error)
         error = loop(&server);
@@ -376,6 +377,7 @@ enum error server_run(const struct server_options *options)
     free(server.peers);
     if (server.epoll >= 0)
         close(server.epoll);
+    link_close(&server.uplink);
     close(options->descriptor);
     status_http_close(server.http);
     coordinator_close(server.coordinator);

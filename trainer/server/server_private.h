@@ -7,6 +7,7 @@
 
 #include "trainer/server/server.h"
 #include "trainer/server/status_http.h"
+#include "trainer/wire/link.h"
 
 struct server {
     const struct server_options *options;
@@ -16,7 +17,8 @@ struct server {
     int64_t accept_ns;   /* when to accept again, after lack of room; 0: accepts at any time */
     struct peer **peers; /* [count] */
     size_t count, capacity, most;
-    struct peer *zero; /* the connection to server 0, among `peers`; NULL: none */
+    struct peer *zero;  /* the connection to server 0, among `peers`; NULL: none */
+    struct link uplink; /* to server 0, while it is being opened */
     int64_t next_uplink_ns;
     int64_t zero_away_ns; /* since when server 0 is unreachable; 0: reachable */
     bool zero_answers;    /* it has said something, or kept the connection for KEPT_MS */

@@ -211,18 +211,17 @@ void server_lose_zero(struct server *server)
 /* May block for UPLINK_MS, which costs nothing: without server 0 no worker makes progress. */
 enum error server_reach_zero(struct server *server)
 {
-    struct link link;
-    const struct server_options *options = server->options;
+    struct link *link = &server->uplink;
     if (server->zero && !server->zero_answers &&
         clock_now_ns() - server->zero->asked_ns > KEPT_MS * INT64_C(1000000))
         note_answer(server);
     if (server->coordinator || server->zero || server->over ||
         clock_now_ns() < server->next_uplink_ns)
         return OK;
-    link_init(&link, "parameter server 0", options->zero_host, options->zero_port);
-    enum error error = link_open(&link, clock_deadline_ns(UPLINK_MS));
+    enum error error = link_open(link, clock_deadline_ns(UPLINK_MS));
     if (!error)
-        error = server_add_peer(server, link.descriptor, "parameter server 0", &server->zero);
+        error = server_add_peer(server, link->descriptor, "parameter server 0", &server->zero);
+    link->descriptor = -1; /* the peer's */
     if (!error) {
         server->zero_answers = false;
         server->zero->kind = PEER_SERVER;
@@ -230,7 +229,7 @@ enum error server_reach_zero(struct server *server)
     }
     server->next_uplink_ns = clock_deadline_ns(UPLINK_AGAIN_MS);
     if (error)
-        miss_zero(server, link_reason(&link));
+        miss_zero(server, link_reason(link));
     return error == ERROR_MEMORY ? error : OK;
 }
 

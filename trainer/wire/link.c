@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/name_lookup.h"
 #include "common/stop.h"
 
 #define IDLE_SECONDS 10 /* idle time before the first probe */
@@ -34,11 +33,17 @@ const char *link_reason(const struct link *link)
     return message + length + strspn(message + length, ": ");
 }
 
-void link_close(struct link *link)
+static void hang_up(struct link *link)
 {
     if (link->descriptor >= 0)
         close(link->descriptor);
     link->descriptor = -1;
+}
+
+void link_close(struct link *link)
+{
+    hang_up(link);
+    name_lookup_leave(&link->lookup);
 }
 
 void link_set_options(int descriptor)
@@ -147,8 +152,8 @@ static enum error connect_to_any(struct link *link, const struct addrinfo *list,
 enum error link_open(struct link *link, int64_t deadline_ns)
 {
     struct addrinfo *list = NULL;
-    link_close(link);
-    enum error error = name_lookup(link->host, link->port, deadline_ns, &list);
+    hang_up(link);
+    enum error error = name_lookup_wait(&link->lookup, link->host, link->port, deadline_ns, &list);
     if (error)
         return error_prefix(error, "%s: ", link->name);
     error = connect_to_any(link, list, deadline_ns);

@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 
 #include "common/error.h"
+#include "common/name_lookup.h"
 #include "trainer/wire/wire.h"
 
 struct link {
@@ -22,14 +23,16 @@ struct link {
     const char *name; /* "parameter server 1 (HOST:PORT)", for messages; borrowed */
     const char *host; /* borrowed */
     uint16_t port;
-    bool finishes;        /* when the program must stop, waits continue for three seconds */
-    int64_t finish_by_ns; /* their end; 0: no stop requested yet */
+    bool finishes;             /* when the program must stop, waits continue for three seconds */
+    int64_t finish_by_ns;      /* their end; 0: no stop requested yet */
+    struct name_lookup lookup; /* goes on between attempts to connect */
 };
 
 /* Not connected. */
 void link_init(struct link *link, const char *name, const char *host, uint16_t port);
 /* Looks the name up and connects. ERROR_NETWORK, ERROR_TIMEOUT, ERROR_CANCELLED leave it closed. */
 enum error link_open(struct link *link, int64_t deadline_ns) MUST_CHECK;
+/* Closes it, and ends a lookup in progress. */
 void link_close(struct link *link);
 
 /* The part of error_message() after the link's name, for a line that has named it: "Connection
