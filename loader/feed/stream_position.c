@@ -45,6 +45,8 @@ enum error stream_position_print(const struct stream_position *position,
         buffer_print(out, ",\"bucket_window\":%" PRId64, position->bucket_window);
     if (position->ended)
         buffer_add_text(out, ",\"ended\":true");
+    if (position->stopped)
+        buffer_add_text(out, ",\"stopped\":true");
     print_holes(out, done);
     return out->error;
 }
@@ -105,6 +107,7 @@ enum error stream_position_parse(const char *text, const char *what,
         goto out;
     }
     position.ended = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "ended"));
+    position.stopped = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "stopped"));
     error = parse_done(json, what, next_index, done);
     if (error)
         goto out;

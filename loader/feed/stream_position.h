@@ -23,12 +23,13 @@ struct stream_position {
     int64_t bucket_window; /* of a feed with buckets (feed.h), whose batches hold other units; 0:
                             * none */
     bool ended;            /* no batch after those done is trained, and there are steps left */
+    bool stopped;          /* `ended` by early stopping, not by the end of the stream */
 };
 
 /* Appends it as a JSON object: the relevant members of GET /streams/NAME, batch_size, next_index
- * (the last batch of `done`, plus one), `ended` if so and, if there are any, holes, a list of
- * [first, end] that are not done before it. The other function reads it back, adding to `done`;
- * `what` names the text in messages. */
+ * (the last batch of `done`, plus one), `ended` and `stopped` if so and, if there are any, holes, a
+ * list of [first, end] that are not done before it. The other function reads it back, adding to
+ * `done`; `what` names the text in messages. */
 enum error stream_position_print(const struct stream_position *position,
                                  const struct index_set *done, struct buffer *out) MUST_CHECK;
 enum error stream_position_parse(const char *text, const char *what,

@@ -188,6 +188,29 @@ def test_what_was_stopped_early_is_not_trained_on_by_who_starts_again(start, ser
     assert newest(logdir).read_bytes() == before
 
 
+@pytest.mark.plain
+def test_what_was_stopped_early_stays_so_whatever_epochs_it_began_with(start, sampler, store, test_store, tmp_path):  # noqa: F811
+    """It came to the end of one epoch first, and then was given more."""
+    logdir = tmp_path / "run"
+    short = sampler("--store", store, "--seed", 7, "--epochs", 1)
+    train(short, store, logdir, learning_rate=0.3, train_steps=10**9)
+    assert says_ended(logdir)
+    end = checkpoints(logdir)[-1]
+    endless = sampler("--store", store, "--seed", 7)
+    cluster = Cluster(start, endless, store, logdir, servers=1, workers=1, train_steps=10**9, test_store=test_store, save_secs=0.1,
+                      test_every=0, learning_rate=0.3, early_stopping=2)
+    cluster.start_server(0).wait_for_log("going on from there")
+    cluster.start_worker(0).wait_for_log(r"step [1-9]\d* of")
+    scored(cluster.task("evaluator", 0))
+    cluster.wait()
+    assert checkpoints(logdir)[-1] > end
+    before = newest(logdir).read_bytes()
+    alone = cluster.start_server(0)
+    alone.wait_for_log("where --early-stopping ended training: nothing is left to train")
+    assert alone.wait() == 0, alone.stderr
+    assert newest(logdir).read_bytes() == before
+
+
 def test_a_training_without_a_chance_to_be_stopped_goes_on(start, served, store, test_store, tmp_path):  # noqa: F811
     """The server is away when the evaluator wants the end: it asks again."""
     cluster = Cluster(start, served, store, tmp_path / "run", servers=1, workers=1, train_steps=10**9, test_store=test_store,

@@ -11,7 +11,6 @@
 #include "common/hang.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "loader/feed/pull_plan.h"
 #include "trainer/checkpoint/safetensors.h"
 
 #define STEP_NAME "global_step"
@@ -152,13 +151,7 @@ int64_t checkpoint_step(const struct checkpoint *checkpoint)
 
 bool checkpoint_was_stopped(const struct checkpoint *checkpoint)
 {
-    const struct stream_position *position = &checkpoint->facts.position;
-    if (!position->ended || position->batch_rows > SAMPLER_BATCH_ROWS_LIMIT)
-        return false;
-    struct pull_plan plan;
-    pull_plan_init(&plan, &position->stream, (size_t)position->batch_rows, 1);
-    return index_set_end(&checkpoint->facts.done) <
-           pull_plan_batches(&plan, position->stream.epochs);
+    return checkpoint->facts.position.ended && checkpoint->facts.position.stopped;
 }
 
 static enum error differs(const struct checkpoint *checkpoint, const char *what, const char *theirs,

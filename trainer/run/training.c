@@ -305,14 +305,15 @@ static enum error train(struct training *training)
     if (parts->exchange)
         return work_to_the_end(training);
     error = loop(training);
+    parts->facts.position.stopped =
+        !error && training_step(training) < training->options->train_steps;
+    parts->facts.position.ended = parts->facts.position.stopped || error == ERROR_END;
     if (error == ERROR_END) {
         log_info("the stream ended after %" PRId64 " of %" PRId64 " %s", training_step(training),
                  training->options->train_steps,
                  text_plural(training->options->train_steps, "step", "steps"));
         error = OK;
     }
-    parts->facts.position.ended =
-        !error && training_step(training) < training->options->train_steps;
     error = training_save_at_end(training, error);
     if (error == ERROR_CANCELLED)
         return training_say_stopped(training);

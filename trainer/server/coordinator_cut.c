@@ -198,6 +198,7 @@ static enum error save_cut(struct coordinator *coordinator)
     cut->state = NULL;
     coordinator->facts.position.ended = batch_ledger_is_finished(&coordinator->ledger) ||
                                         coordinator->last < coordinator->options.train_steps;
+    coordinator->facts.position.stopped = coordinator->facts.position.ended && coordinator->stopped;
     if (error) {
         free(state);
         return error;

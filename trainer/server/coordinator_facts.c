@@ -17,7 +17,8 @@ enum error coordinator_set_facts(struct coordinator *coordinator, struct checkpo
     if (!error)
         error = model_layout_init(&coordinator->layout, &facts.model.shape, &facts.model.optimizer);
     struct checkpoint_facts sent = facts;
-    sent.position.ended = false; /* workers compare these bytes: progress must not change them */
+    /* Workers compare these bytes: progress must not change them. */
+    sent.position.ended = sent.position.stopped = false;
     if (!error)
         error = checkpoint_print_facts(&sent, 0, &coordinator->bytes);
     if (error) {
