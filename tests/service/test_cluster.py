@@ -280,6 +280,17 @@ def test_a_server_whose_calls_are_taken_and_closed_says_so(cluster):
     assert one.stderr.count("waiting for") == 1 and "answers again" not in one.stderr
 
 
+def test_a_server_waits_for_the_beginning_by_name(cluster):
+    """Server 0 may be stopped, or wait itself."""
+    trained = cluster()
+    host, port = trained.servers[0].split(":")
+    with socket.create_server((host, int(port))):
+        one = trained.start_server(1)
+        one.wait_for_log(r"waiting for parameter server 0 \(localhost, port \d+\) to begin the training")
+        assert status(trained.servers[1])["waits_for"] == "parameter server 0"
+        one.stop(status=143)
+
+
 # ---- whoever is killed ----------------------------------------------------------------------------
 
 

@@ -43,7 +43,8 @@ static const char *waits_for(const struct server *server)
 {
     if (server->coordinator)
         return coordinator_waits_for(server->coordinator);
-    return server->zero || server_is_over(server) ? "" : "parameter server 0";
+    bool has_begun = server->zero && server->held.generation != 0;
+    return has_begun || server_is_over(server) ? "" : "parameter server 0";
 }
 
 static void describe_worker(const struct server *server, const struct peer *peer,

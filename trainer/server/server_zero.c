@@ -12,6 +12,7 @@
 #define UPLINK_MS 500       /* for one attempt to connect to server 0 */
 #define UPLINK_AGAIN_MS 500 /* between two attempts */
 #define KEPT_MS 1000        /* a connection that lasts so long is one to a server */
+#define BEGIN_MS 3000       /* without a shard, until the log says so */
 #define START_MS 5000       /* processes that are started together may be this far apart */
 
 /* ---- frames from server 0 ------------------------------------------------- */
@@ -208,6 +209,19 @@ void server_lose_zero(struct server *server)
         miss_zero(server, "it closed the connection without an answer");
 }
 
+/* It waits for workers, for other servers, or hangs: only it knows. */
+static void say_not_begun(struct server *server)
+{
+    const struct server_options *options = server->options;
+    bool waits = server->zero && !server->over && server->held.generation == 0;
+    if (!waits || server->begin_said ||
+        clock_now_ns() - server->zero->asked_ns < BEGIN_MS * INT64_C(1000000))
+        return;
+    log_info("waiting for parameter server 0 (%s, port %u) to begin the training",
+             options->zero_host, (unsigned)options->zero_port);
+    server->begin_said = true;
+}
+
 /* May block for UPLINK_MS, which costs nothing: without server 0 no worker makes progress. */
 enum error server_reach_zero(struct server *server)
 {
@@ -215,6 +229,7 @@ enum error server_reach_zero(struct server *server)
     if (server->zero && !server->zero_answers &&
         clock_now_ns() - server->zero->asked_ns > KEPT_MS * INT64_C(1000000))
         note_answer(server);
+    say_not_begun(server);
     if (server->coordinator || server->zero || server->over ||
         clock_now_ns() < server->next_uplink_ns)
         return OK;
