@@ -689,6 +689,7 @@ static void test_nonsense_is_refused(void **state)
         {{.type = WIRE_PUSH}, NULL, 0, "a gradient of 0 bytes for a shard of 12"},
         {{.type = WIRE_PUSH, .batch = -1}, floats, 12, "PUSH of batch -1"},
         {{.type = WIRE_SKIP, .batch = -5}, NULL, 0, "SKIP of batch -5"},
+        {{.type = WIRE_PUSH, .batch = INT64_MAX}, floats, 12, "PUSH of batch 9223372036854775807"},
         {{.type = WIRE_PUSH, .shared = 1}, NULL, 0, "by memory that is not shared"},
         {{.type = WIRE_PUSH, .detail = 1}, &one, sizeof(one), "runs of 1 floats in 8 bytes"},
         {{.type = WIRE_PUSH, .detail = 1}, &far, sizeof(far), "run"},

@@ -93,7 +93,8 @@ static enum error gradient_of(const struct server *server, const struct peer *wo
 {
     const struct wire_header *header = &worker->header;
     size_t bytes = header->shared ? 0 : server_shard_bytes(server);
-    if (header->batch < 0 || (header->shared && !shares_memory(server, worker)))
+    bool is_number = header->batch >= 0 && header->batch < INT64_MAX; /* a range ends after it */
+    if (!is_number || (header->shared && !shares_memory(server, worker)))
         return error_set(ERROR_INPUT, "%s of batch %" PRId64 "%s", wire_type_name(header->type),
                          header->batch, header->shared ? ", by memory that is not shared" : "");
     ret_pushed->whole = NULL;
