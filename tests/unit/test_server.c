@@ -190,6 +190,23 @@ static void test_workers_have_ten_seconds_to_fetch_the_last_values(void **state)
     close(worker);
 }
 
+/* It is no training that was interrupted. */
+static void test_a_signal_after_the_end(void **state)
+{
+    bool ended;
+    (void)state;
+    describe_server(&served, 0, 1, 1);
+    int worker = begin();
+    pull(worker, 0);
+    push(worker, 0, -1);
+    pull(worker, -1);
+    assert_int_equal(values.over, 1);
+    atomic_store(&served.stop, true);
+    assert_int_equal(join_server(&served), OK);
+    assert_int_equal(saved_step(&ended), 1);
+    close(worker);
+}
+
 static void test_who_comes_to_a_folder_that_is_trained(void **state)
 {
     (void)state;
@@ -1061,6 +1078,7 @@ static void test_connections_have_a_limit(void **state)
 static const struct CMUnitTest tests[] = {
     TEST(test_from_the_first_word_to_the_last),
     TEST(test_workers_have_ten_seconds_to_fetch_the_last_values),
+    TEST(test_a_signal_after_the_end),
     TEST(test_who_comes_to_a_folder_that_is_trained),
     TEST(test_a_batch_counts_once),
     TEST(test_how_many_batches_are_granted),

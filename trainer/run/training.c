@@ -372,11 +372,11 @@ static enum error run(struct training *training)
 }
 
 /* Without a ps task the chief runs the server, which ends with the training, or with a chief that
- * fails. After a signal the server's message says what is saved. */
+ * fails. After a signal the server knows whether the training is over, and what is saved. */
 static enum error end_server(struct parameter_server *server, const struct error_report *report)
 {
+    bool stopped = server && report->code == ERROR_CANCELLED;
     enum error of_server = parameter_server_join(server, report->code != OK);
-    bool stopped = report->code == ERROR_CANCELLED && of_server == ERROR_CANCELLED;
     return report->code && !stopped ? error_restore(report) : of_server;
 }
 

@@ -210,14 +210,16 @@ static bool has_unsent(const struct server *server)
 }
 
 /* After the end of the training the server leaves once every worker has fetched the last values, or
- * has had LEAVE_MS to do so. */
+ * has had LEAVE_MS to do so. After a signal it does not wait for them: the training is
+ * over all the same. */
 static bool may_leave(struct server *server)
 {
     if (!server_is_over(server))
         return false;
     if (server->leave_ns == 0)
         server->leave_ns = clock_deadline_ns(LEAVE_MS);
-    return (!has_workers(server) && !has_unsent(server)) || clock_now_ns() > server->leave_ns;
+    bool waits = has_unsent(server) || (has_workers(server) && !stop_requested());
+    return !waits || clock_now_ns() > server->leave_ns;
 }
 
 /* After a signal server 0 takes a cut; the others ask it for one. */
@@ -333,10 +335,10 @@ static enum error loop(struct server *server)
         }
         if (!error)
             error = tick(server);
-        if (!error && stop_requested() && may_stop(server))
-            return say_stopped(server);
         if (!error && may_leave(server))
             return OK;
+        if (!error && stop_requested() && may_stop(server))
+            return say_stopped(server);
     }
     return error;
 }
