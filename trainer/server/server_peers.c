@@ -69,8 +69,11 @@ enum error server_drop_peer(struct server *server, struct peer *peer)
         server->peers[i] = server->peers[--server->count];
         break;
     }
-    if (server->zero == peer)
-        server_lose_zero(server);
+    if (server->zero == peer) {
+        server->zero = NULL;
+        held_shard_thaw(&server->held); /* its cut is abandoned, or no longer needs this shard */
+        server->changed = true;
+    }
     if (server->coordinator)
         error = coordinator_lost(server->coordinator, peer);
     peer_free(peer);

@@ -22,7 +22,7 @@ struct server {
     int64_t next_uplink_ns;
     int64_t zero_away_ns; /* since when server 0 is unreachable; 0: reachable */
     bool begin_said;      /* the log has said that server 0 has not begun the training */
-    bool zero_answers;    /* it has said something, or kept the connection for KEPT_MS */
+    bool zero_silent;     /* it has said nothing yet, nor kept the connection for KEPT_MS */
     bool doubted;         /* server 0 does not accept this one yet; already logged */
     uint64_t seen;        /* state of logdir_is_trained() */
     int64_t cut;          /* whose union is being applied */
@@ -87,8 +87,6 @@ enum error server_take_offer(const struct server *server, struct peer *worker) M
 
 /* Connects to server 0 when it is due. */
 enum error server_reach_zero(struct server *server) MUST_CHECK;
-/* Its connection is lost. */
-void server_lose_zero(struct server *server);
 /* Handles a frame from server 0. */
 enum error server_heed_zero(struct server *server, const struct peer *zero) MUST_CHECK;
 /* Copies the state of a cut, once it is reached. */

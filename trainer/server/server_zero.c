@@ -120,7 +120,7 @@ static void note_answer(struct server *server)
     if (server->zero_away_ns != 0)
         log_info("parameter server 0 answers again");
     server->zero_away_ns = 0;
-    server->zero_answers = true;
+    server->zero_silent = false;
 }
 
 enum error server_heed_zero(struct server *server, const struct peer *zero)
@@ -200,13 +200,16 @@ static void miss_zero(struct server *server, const char *why)
 }
 
 /* What stands before server 0 may take connections for it while it is away. */
-void server_lose_zero(struct server *server)
+static void judge_connection(struct server *server)
 {
-    server->zero = NULL;
-    held_shard_thaw(&server->held); /* its cut is abandoned, or no longer needs this shard */
-    server->changed = true;
-    if (!server->zero_answers && !server->over)
+    if (!server->zero_silent || server->over)
+        return;
+    if (!server->zero) {
+        server->zero_silent = false;
         miss_zero(server, "it closed the connection without an answer");
+    } else if (clock_now_ns() - server->zero->asked_ns > KEPT_MS * INT64_C(1000000)) {
+        note_answer(server);
+    }
 }
 
 /* It waits for workers, for other servers, or hangs: only it knows. */
@@ -226,9 +229,7 @@ static void say_not_begun(struct server *server)
 enum error server_reach_zero(struct server *server)
 {
     struct link *link = &server->uplink;
-    if (server->zero && !server->zero_answers &&
-        clock_now_ns() - server->zero->asked_ns > KEPT_MS * INT64_C(1000000))
-        note_answer(server);
+    judge_connection(server);
     say_not_begun(server);
     if (server->coordinator || server->zero || server->over ||
         clock_now_ns() < server->next_uplink_ns)
@@ -238,7 +239,7 @@ enum error server_reach_zero(struct server *server)
         error = server_add_peer(server, link->descriptor, "parameter server 0", &server->zero);
     link->descriptor = -1; /* the peer's */
     if (!error) {
-        server->zero_answers = false;
+        server->zero_silent = true;
         server->zero->kind = PEER_SERVER;
         error = say_hello(server, server->zero);
     }
