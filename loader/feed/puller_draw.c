@@ -206,12 +206,13 @@ static enum error lease(struct pull_connection *connection, size_t most,
 }
 
 /* A sampler that was restarted must continue the same order; its epochs and tail may differ. The
- * keeper has what it leased, and releases it. */
-static enum error check_order(struct pull_connection *connection)
+ * keeper has what it leased, and releases it. `at_end`: the response was 204, which ends the stream
+ * only if its description agrees (*ret_early false): a gateway may answer 204, too. */
+static enum error check_order(struct pull_connection *connection, bool at_end, bool *ret_early)
 {
     struct puller *puller = connection->puller;
     struct sampler_stream now;
-    if (!puller->compares || (!sampler_client_disturbed(connection->client) &&
+    if (!puller->compares || (!at_end && !sampler_client_disturbed(connection->client) &&
                               !sampler_client_check_order(connection->client, &puller->stream)))
         return OK;
     enum error error = sampler_client_describe(connection->client, &now);
@@ -219,26 +220,44 @@ static enum error check_order(struct pull_connection *connection)
         error = sampler_stream_compare_orders(&puller->stream, &now);
     if (!error)
         error = sampler_client_check_order(connection->client, &puller->stream);
+    *ret_early = !error && at_end && now.goes_on;
     return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
 }
 
-/* Did the stream go back since the request was sent? Batches behind what was received before are no
- * proof: some were not acked, or a draw was undone. The stream's own position is one. */
-static bool has_fallen(struct pull_connection *connection, int64_t first)
+/* Did the stream go back, so that what was received up to `furthest` comes again? Batches behind
+ * that are no proof: some were not acked, or a draw was undone. The stream's own position is one. */
+static bool has_fallen(struct pull_connection *connection, int64_t first, int64_t furthest)
 {
     struct sampler_stream now;
-    return connection->puller->compares && first < connection->furthest &&
-           !sampler_client_describe(connection->client, &now) &&
-           now.position < connection->furthest;
+    return connection->puller->compares && first < furthest &&
+           !sampler_client_describe(connection->client, &now) && now.position < furthest;
+}
+
+/* Was a batch that begins there drawn lately? Under the lock. */
+static bool was_drawn(const struct puller *puller, int64_t first)
+{
+    for (size_t i = 0; i < DRAWS_KNOWN && i < puller->draws; i++) {
+        if (puller->drawn[i] == first)
+            return true;
+    }
+    return false;
+}
+
+static void note_drawn(struct puller *puller, int64_t first, int64_t end)
+{
+    puller->drawn[puller->draws++ % DRAWS_KNOWN] = first;
+    if (end > puller->furthest)
+        puller->furthest = end;
 }
 
 /* Warns once each time the stream goes back. Responses to requests sent before that do not count:
- * they may be from either side of it. */
-static void check_position(struct pull_connection *connection, const struct sampler_batch batches[],
-                           size_t count)
+ * they may be from either side of it. ERROR_NETWORK: a plain draw was answered with a batch that
+ * was drawn before, though the stream did not go back. */
+static enum error check_position(struct pull_connection *connection,
+                                 const struct sampler_batch batches[], size_t count)
 {
     struct puller *puller = connection->puller;
-    int64_t first = INT64_MAX, end = 0, before = connection->furthest;
+    int64_t first = INT64_MAX, end = 0;
     for (size_t i = 0; i < count; i++) {
         const struct sampler_batch *batch = &batches[i];
         if (batch->lease.attempt > 1)
@@ -246,15 +265,21 @@ static void check_position(struct pull_connection *connection, const struct samp
         first = batch->first < first ? batch->first : first;
         end = batch->first + (int64_t)batch->rows > end ? batch->first + (int64_t)batch->rows : end;
     }
-    bool fell = has_fallen(connection, first);
     pthread_mutex_lock(&puller->lock);
-    fell &= connection->falls == puller->falls;
+    bool again = puller->compares && puller->options.pull == FEED_DRAW && was_drawn(puller, first);
+    int64_t before = again ? puller->furthest : connection->furthest;
+    pthread_mutex_unlock(&puller->lock);
+    bool fell = has_fallen(connection, first, before);
+    pthread_mutex_lock(&puller->lock);
+    bool counts = connection->falls == puller->falls;
+    fell &= counts;
     if (fell) {
         connection->falls = ++puller->falls;
         puller->furthest = 0;
+        puller->draws = 0;
     }
-    if (connection->falls == puller->falls && end > puller->furthest)
-        puller->furthest = end;
+    if (counts)
+        note_drawn(puller, first, end);
     pthread_mutex_unlock(&puller->lock);
     if (fell)
         log_warning("stream %s of the sampler at %s went back: it draws from position %" PRId64
@@ -262,22 +287,46 @@ static void check_position(struct pull_connection *connection, const struct samp
                     " were received, so that rows come again (a sampler without --state begins "
                     "anew when it is restarted; a seek or a restore does the same)",
                     puller->stream.name, puller->options.url, first, before);
+    else if (again && counts)
+        return error_set(ERROR_NETWORK,
+                         "the sampler at %s answered a draw with the batch at position %" PRId64
+                         ", which was drawn before: the stream %s did not go back, so something "
+                         "between answered from a cache",
+                         puller->options.url, first, puller->stream.name);
+    return OK;
 }
 
+static enum error ask(struct pull_connection *connection, size_t most,
+                      struct sampler_batch ret_batches[], size_t *ret_count)
+{
+    const struct puller_options *options = &connection->puller->options;
+    *ret_count = 1;
+    if (options->leases)
+        return lease(connection, most, ret_batches, ret_count);
+    return sampler_client_draw(connection->client, options->batch_rows, ret_batches);
+}
+
+/* An early end is asked for again: the stream may have been set back since. */
 static enum error draw(struct pull_connection *connection, size_t most,
                        struct sampler_batch ret_batches[], size_t *ret_count)
 {
     struct puller *puller = connection->puller;
     int64_t started_ns = clock_now_ns();
-    enum error error;
-    *ret_count = 1;
-    if (puller->options.leases)
-        error = lease(connection, most, ret_batches, ret_count);
-    else
-        error = sampler_client_draw(connection->client, puller->options.batch_rows, ret_batches);
-    enum error other = !error || error == ERROR_END ? check_order(connection) : OK;
+    enum error error, other;
+    bool early = true;
+    for (int tries = 0; early && tries < 2; tries++) {
+        early = false;
+        error = ask(connection, most, ret_batches, ret_count);
+        other =
+            !error || error == ERROR_END ? check_order(connection, error == ERROR_END, &early) : OK;
+    }
+    if (early)
+        other = error_set(ERROR_NETWORK,
+                          "the sampler at %s answered 204 to a draw: the stream %s has not ended, "
+                          "so something between answered for it",
+                          puller->options.url, puller->stream.name);
     if (!error && !other)
-        check_position(connection, ret_batches, *ret_count);
+        other = check_position(connection, ret_batches, *ret_count);
     atomic_fetch_add_explicit(&puller->busy_ns, clock_now_ns() - started_ns, memory_order_relaxed);
     return other ? other : error;
 }

@@ -11,6 +11,8 @@
 #include "loader/feed/puller.h"
 #include "loader/feed/sampler_client.h"
 
+#define DRAWS_KNOWN 1024 /* a batch that one of so many draws brought is not taken again */
+
 enum connection_state {
     CONNECTION_IDLE,   /* requests nothing */
     CONNECTION_SENT,   /* a request is in flight */
@@ -40,9 +42,11 @@ struct puller {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t clock;
-    int64_t requested; /* draws sent so far */
-    int64_t furthest;  /* end of the batches received since the stream last went back */
-    int64_t falls;     /* how often it went back */
+    int64_t requested;          /* draws sent so far */
+    int64_t furthest;           /* end of the batches received since the stream last went back */
+    int64_t falls;              /* how often it went back */
+    uint64_t draws;             /* received since then */
+    int64_t drawn[DRAWS_KNOWN]; /* where the latest of them began; a ring */
     struct lease_share share;
     int64_t asked;           /* FEED_LEASE: batches received or requested */
     _Atomic int64_t handed;  /* how many of those received the caller has taken */

@@ -276,6 +276,8 @@ enum error sampler_stream_parse(const char *text, size_t length, const char *wha
         error = read_count(json, "epoch_draws", what, 1, &stream.epoch_draws);
     if (!error && cJSON_GetObjectItemCaseSensitive(json, "position")) /* kept orders have none */
         error = read_count(json, "position", what, 0, &stream.position);
+    const cJSON *state = cJSON_GetObjectItemCaseSensitive(json, "state");
+    stream.goes_on = cJSON_IsString(state) && strcmp(state->valuestring, "ended") != 0;
     cJSON_Delete(json);
     if (!error)
         *ret_stream = stream;

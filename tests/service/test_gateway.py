@@ -17,7 +17,8 @@ SMALL = {"model": "softmax", "hidden_units": None, "batch_size": 500, "train_ste
 
 
 class Gateway(http.server.ThreadingHTTPServer):
-    """Hands requests on to the sampler; `fails(number, path)` is a status that it answers itself, or None."""
+    """Hands requests on to the sampler; `fails(number, path)` is a status that it answers itself, or None. `caches(number,
+    path)`: whether it repeats its last response to such a path, if there is one."""
 
     daemon_threads = True
     closes = False  # each connection after one response
@@ -25,6 +26,7 @@ class Gateway(http.server.ThreadingHTTPServer):
     def __init__(self, sampler, fails):
         super().__init__(("127.0.0.1", 0), Handler)
         self.sampler, self.fails, self.numbers, self.failed = sampler, fails, itertools.count(), []
+        self.caches, self.cached = lambda number, path: False, {}
         self.url = f"http://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -32,26 +34,39 @@ class Gateway(http.server.ThreadingHTTPServer):
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def hand_on(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        connection = http.client.HTTPConnection(self.server.sampler.host, self.server.sampler.port, timeout=PATIENCE_S)
+        connection.request(self.command, self.path, self.rfile.read(length) if length else None)
+        answer = connection.getresponse()
+        headers = {name: value for name, value in answer.getheaders() if name.startswith(("Content-Type", "Tombola-"))}
+        response = answer.status, headers, answer.read()
+        connection.close()
+        return response
+
     def do_GET(self):
-        status = self.server.fails(next(self.server.numbers), self.path)
-        kind, body = "text/html", b"<html>nobody there</html>"
+        number = next(self.server.numbers)
+        status = self.server.fails(number, self.path)
         if status:
             self.server.failed.append(status)
+            response = status, {"Content-Type": "text/html"}, b"<html>nobody there</html>"
+        elif self.server.caches(number, self.path) and self.path in self.server.cached:
+            response = self.server.cached[self.path]
         else:
-            connection = http.client.HTTPConnection(self.server.sampler.host, self.server.sampler.port, timeout=PATIENCE_S)
-            connection.request("GET", self.path)
-            answer = connection.getresponse()
-            status, kind, body = answer.status, answer.getheader("Content-Type", kind), answer.read()
-            connection.close()
+            response = self.server.cached[self.path] = self.hand_on()
+        status, headers, body = response
         self.send_response(status)
         if status != 204:
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
+            headers = {**headers, "Content-Length": len(body)}
+        for name, value in headers.items():
+            self.send_header(name, value)
         if self.server.closes:
             self.send_header("Connection", "close")
         self.end_headers()
         if status != 204:
             self.wfile.write(body)
+
+    do_POST = do_GET
 
     def log_message(self, *_):
         pass
@@ -108,6 +123,31 @@ def test_an_end_that_is_none(gateway, sampler, store):
                       lambda number, path: 204 if "index=7&" in path else None)
     run_fails("loader", "pull", "--sampler", between.url, "--store", store, "--index", 0, status=1,
               says="answered 204 for batch 7: the stream default has not ended there")
+
+
+@pytest.mark.parametrize("lease", [[], ["--lease"]], ids=["drawn", "leased"])
+@pytest.mark.parametrize("once", [True, False])
+def test_an_end_of_draws_that_is_none(gateway, sampler, store, lease, once):
+    """The stream's description says whether it has ended; once more is asked, since somebody may have set it back."""
+    draws = itertools.count()
+    between = gateway(sampler("--store", store, "--epochs", 1),
+                      lambda number, path: 204 if "/batch" in path and next(draws) in range(3, 4 if once else 99) else None)
+    words = ("loader", "pull", "--sampler", between.url, "--store", store, *lease)
+    if once:
+        lines = run(*words).stdout.splitlines()
+        assert sorted(int(line.split(",")[0]) for line in lines[1:]) == list(range(2000))
+    else:
+        run_fails(*words, status=1, says="answered 204 to a draw: the stream default has not ended")
+
+
+def test_a_draw_that_a_cache_answers(gateway, sampler, store):
+    """Its rows were written already: they are not written twice without a word."""
+    between = gateway(sampler("--store", store, "--epochs", 1), lambda number, path: None)
+    between.caches = lambda number, path: "/batch" in path and number == 15
+    done = run("loader", "pull", "--sampler", between.url, "--store", store, status=1)
+    assert "which was drawn before: the stream default did not go back, so something between" in done.stderr
+    rows = [line.split(",")[0] for line in done.stdout.splitlines()[1:]]
+    assert len(rows) == len(set(rows)) > 0
 
 
 @pytest.mark.parametrize("status", [408, 502, 504])
