@@ -224,8 +224,8 @@ static enum error check_order(struct pull_connection *connection, bool at_end, b
     return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
 }
 
-/* Did the stream go back, so that what was received up to `furthest` comes again? Batches behind
- * that are no proof: some were not acked, or a draw was undone. The stream's own position is one. */
+/* Did the stream go back, so that what was received up to `furthest` comes again? A batch behind
+ * that is no proof: some were not acked, or a draw was undone. The stream's position is one. */
 static bool has_fallen(struct pull_connection *connection, int64_t first, int64_t furthest)
 {
     struct sampler_stream now;

@@ -59,7 +59,9 @@ struct feed_object {
     PyThread_type_lock calls;                /* held while in tombola_feed_next(), or closing */
     unsigned forks; /* core_forks() at the open: a forked child leaves the feed alone */
     struct tombola_description description;
-    atomic_size_t out; /* batches that hold slots */
+    atomic_size_t out;                /* batches that hold slots */
+    const struct tombola_batch *late; /* came while a signal handler raised; NULL: none */
+    void *late_stream;                /* for which next() awaited it */
 };
 
 struct batch_object {

@@ -109,6 +109,8 @@ static void close_feed(struct feed_object *self)
     if (!feed || self->forks != core_forks())
         return;
     Py_BEGIN_ALLOW_THREADS;
+    if (self->late)
+        (void)tombola_feed_drop(feed, self->late_stream, self->late);
     tombola_feed_close(feed);
     Py_END_ALLOW_THREADS;
 }
@@ -152,11 +154,28 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* In slices, so that Ctrl-C is noticed: then an exception is set. */
+/* False: there is none, or it is not ready on this stream. */
+static bool take_late(struct feed_object *self, void *stream,
+                      const struct tombola_batch **ret_batch)
+{
+    const struct tombola_batch *late = self->late;
+    self->late = NULL;
+    if (late && stream != self->late_stream) {
+        (void)tombola_feed_drop(self->feed, self->late_stream, late);
+        late = NULL;
+    }
+    *ret_batch = late;
+    return late != NULL;
+}
+
+/* In slices, so that Ctrl-C is noticed: then an exception is set, and a batch that came with it is
+ * the next call's. */
 static int wait_for_batch(struct feed_object *self, void *stream, int64_t timeout_ms,
                           const struct tombola_batch **ret_batch)
 {
     int64_t deadline_ms = timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms;
+    if (take_late(self, stream, ret_batch))
+        return TOMBOLA_OK;
     int status = tombola_feed_next(self->feed, stream, 0, ret_batch); /* often it is ready */
     while (status == TOMBOLA_NOT_YET) {
         int64_t left_ms = deadline_ms == INT64_MAX ? SLICE_MS : deadline_ms - now_ms();
@@ -167,6 +186,12 @@ static int wait_for_batch(struct feed_object *self, void *stream, int64_t timeou
         status =
             tombola_feed_next(feed, stream, left_ms < SLICE_MS ? left_ms : SLICE_MS, ret_batch);
         Py_END_ALLOW_THREADS;
+        if (status == TOMBOLA_OK && PyErr_CheckSignals()) {
+            self->late = *ret_batch;
+            self->late_stream = stream;
+            status = TOMBOLA_NOT_YET;
+            break;
+        }
     }
     return status;
 }

@@ -740,6 +740,56 @@ next(iter(loader))
         program.kill()
 
 
+def test_a_batch_that_comes_with_ctrl_c_is_the_next_one(program):
+    """A gateway lets each response pass just after a signal: the batch that then comes is not thrown away."""
+    program("""
+import http.server, signal, threading
+from tombola import _core
+
+ROWS = 4096  # so that a response is one batch
+gate = threading.Semaphore(0)
+
+class Gateway(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        with urllib.request.urlopen(url + self.path) as answer:
+            body = answer.read()
+        if self.path.startswith("/batch"):
+            gate.acquire()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gateway)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+
+def signal_and_open():
+    time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+    gate.release()
+
+feed = _core.Feed(f"http://127.0.0.1:{server.server_port}", store, batch_size=ROWS, pull=1)
+seen, interrupted = [], 0
+while len(seen) < 20:
+    thread = threading.Thread(target=signal_and_open)
+    thread.start()
+    try:
+        seen.append(feed.next().index)
+        time.sleep(1)
+    except KeyboardInterrupt:
+        interrupted += 1
+        seen.append(feed.next(20000).index)
+    thread.join()
+assert interrupted == 20 and seen == list(range(20)), (interrupted, seen)
+os._exit(0)  # the gateway's threads wait
+""", store="range:100000")
+
+
 def test_two_loaders_of_one_stream_say_whom_they_wait_for(package, sampler, demo_database):  # noqa: F811
     """One thread has batches of one loader and waits for those of another, in slices that Ctrl-C ends."""
     program = start(package, BEGIN + """
