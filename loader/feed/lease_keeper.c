@@ -18,6 +18,7 @@
 #include "common/text.h"
 #include "common/thread.h"
 #include "loader/feed/lease_list.h"
+#include "loader/feed/worker_name.h"
 
 #define AT_ONCE 512     /* seqs a request */
 #define ACK_PAUSE_MS 20 /* between two requests with acks, so that each carries several */
@@ -27,7 +28,8 @@
 
 struct lease_keeper {
     struct sampler_client *client; /* the thread's */
-    char worker[SAMPLER_WORKER_BYTES];
+    char worker[SAMPLER_WORKER_BYTES], stream[SAMPLER_NAME_BYTES];
+    struct worker_name name;
     _Atomic int64_t next_seq, lost;
     pthread_t thread;
     bool started;
@@ -87,7 +89,8 @@ static void lose(struct lease_keeper *keeper, int64_t seq)
                     forgotten ? "the sampler forgot it (without --state a restart forgets all "
                                 "leases; a restore, or a stream that is made again, does the same)"
                               : "if it expired, a longer lease of the sampler (--lease) prevents "
-                                "that");
+                                "that; if it was released, another program has this worker's "
+                                "name");
 }
 
 static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool lost)
@@ -283,6 +286,13 @@ enum error lease_keeper_start(const char *url, const struct http_credentials *cr
     enum error error = name_worker(keeper, worker);
     if (!error)
         error = sampler_client_open(url, credentials, stream, patience_ms, &keeper->client);
+    if (!error) {
+        memcpy(keeper->stream, stream ? stream : "default", strlen(stream ? stream : "default"));
+        keeper->name = (struct worker_name){.url = sampler_client_url(keeper->client),
+                                            .stream = keeper->stream,
+                                            .worker = keeper->worker};
+        error = worker_name_claim(&keeper->name);
+    }
     if (!error)
         error = thread_start("tombola-lease", run, keeper, &keeper->thread);
     keeper->started = !error;
@@ -303,6 +313,7 @@ void lease_keeper_stop(struct lease_keeper *keeper)
     pthread_mutex_unlock(&keeper->lock);
     if (keeper->started)
         pthread_join(keeper->thread, NULL);
+    worker_name_give_up(&keeper->name);
     sampler_client_close(keeper->client);
     pthread_cond_destroy(&keeper->changed);
     pthread_cond_destroy(&keeper->acked);

@@ -12,6 +12,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "loader/feed/lease_keeper.h"
@@ -370,6 +372,30 @@ static void test_names_of_workers(void **state)
     lease_keeper_stop(keeper);
 }
 
+/* The sampler releases by name: the first of two to end would take the other's leases. */
+static void test_a_name_is_of_one_feed(void **state)
+{
+    struct lease_keeper *one, *other = NULL;
+    (void)state;
+    assert_ok(lease_keeper_start("http://h", NULL, NULL, "w", 1, &one));
+    assert_fails(lease_keeper_start("http://h", NULL, "default", "w", 1, &other), ERROR_USAGE,
+                 "worker w already leases from stream default of http://h in this process");
+    assert_null(other);
+    assert_ok(lease_keeper_start("http://h", NULL, "other", "w", 1, &other));
+    lease_keeper_stop(other);
+    assert_ok(lease_keeper_start("http://g", NULL, NULL, "w", 1, &other));
+    lease_keeper_stop(other);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(lease_keeper_start("http://h", NULL, NULL, "w", 1, &other) != OK);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    lease_keeper_stop(one);
+    assert_ok(lease_keeper_start("http://h", NULL, NULL, "w", 1, &one));
+    lease_keeper_stop(one);
+}
+
 /* ---- draws by lease ------------------------------------------------------ */
 
 #define ROWS 3
@@ -507,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_an_ack_that_comes_too_late),
         cmocka_unit_test(test_a_sampler_that_refuses),
         cmocka_unit_test(test_names_of_workers),
+        cmocka_unit_test(test_a_name_is_of_one_feed),
         cmocka_unit_test(test_a_batch_without_what_makes_it_a_lease),
         cmocka_unit_test(test_lists_that_nobody_asked_for),
         cmocka_unit_test(test_draws_that_are_refused),
