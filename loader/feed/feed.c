@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 #include "common/index_set.h"
 #include "common/log.h"
 #include "common/machine.h"
+#include "common/stop.h"
+#include "common/text.h"
 #include "loader/feed/copier.h"
 #include "loader/feed/feed_options.h"
 #include "loader/feed/fetcher.h"
@@ -30,10 +33,13 @@
  * the timeout of feed_next(). */
 #define CALLER_COPIES_BYTES ((size_t)1 << 20)
 
+#define ACK_SLICE_MS 100 /* between two looks for a signal */
+
 /* Shared by a feed and the thread that ends and frees it, which may be left behind. */
 struct closing {
     struct feed *feed;
     _Atomic(const char *) place; /* where it may hang; NULL: nowhere */
+    _Atomic size_t unacked;      /* leases whose batches were put back */
     sem_t ended;                 /* posted when no thread of the feed is left */
     sem_t may_free;              /* posted when no batch is out */
 };
@@ -321,6 +327,8 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
     if (!error && options->pull == FEED_LEASE)
         error = lease_keeper_start(feed->url, &feed->credentials, feed->stream, options->worker,
                                    options->patience_ms, &feed->leases);
+    if (feed->leases)
+        lease_keeper_watch(feed->leases, &feed->closing->unacked);
     if (!error) {
         feed->batches = array_new(feed->options.slots, sizeof(*feed->batches), "batches");
         error = feed->batches ? start_stages(feed) : ERROR_MEMORY;
@@ -380,6 +388,37 @@ void feed_end(struct feed *feed)
         ;
 }
 
+enum error feed_await_acks(struct feed *feed)
+{
+    int64_t deadline_ns = clock_deadline_ns(feed->options.patience_ms);
+    size_t unacked;
+    while ((unacked = atomic_load(&feed->closing->unacked)) > 0) {
+        bool stops = stop_requested();
+        if (stops || clock_left_ms(deadline_ns) == 0)
+            return error_set(stops ? ERROR_CANCELLED : ERROR_TIMEOUT,
+                             "the sampler at %s did not ack the last %zu %s that %s put back, and "
+                             "will redeliver %s",
+                             feed->url, unacked, text_plural(unacked, "batch", "batches"),
+                             text_plural(unacked, "was", "were"),
+                             text_plural(unacked, "it", "them"));
+        lease_keeper_await_acks(feed->leases, ACK_SLICE_MS);
+    }
+    return OK;
+}
+
+static void warn_of_what_hangs(const char *place, size_t unacked)
+{
+    char acks[160] = "";
+    if (unacked > 0)
+        snprintf(acks, sizeof(acks),
+                 "; %zu of the batches that were trained %s not acked yet, and will be trained "
+                 "again if the program ends first",
+                 unacked, text_plural(unacked, "is", "are"));
+    log_warning("a feed is closed while a thread of it hangs in %s: the thread is left behind with "
+                "the memory it uses, until it returns%s",
+                place, acks);
+}
+
 void feed_close(struct feed *feed)
 {
     if (!feed)
@@ -401,9 +440,7 @@ void feed_close(struct feed *feed)
             place = atomic_load(&closing->place);
     }
     if (place)
-        log_warning("a feed is closed while a thread of it hangs in %s: the thread is left behind "
-                    "with the memory it uses, until it returns",
-                    place);
+        warn_of_what_hangs(place, atomic_load(&closing->unacked));
     errand_leave(errand);
     (void)error_restore(&before);
 }

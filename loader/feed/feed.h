@@ -155,6 +155,9 @@ void feed_cancel(struct feed *feed);
 void feed_end(struct feed *feed);
 /* Is a batch out that was not settled? */
 bool feed_owes(const struct feed *feed);
+/* FEED_LEASE: waits until the batches that were put back are acked; ERROR_TIMEOUT: some are not
+ * within the feed's patience, and will be redelivered; ERROR_CANCELLED: a signal came. */
+enum error feed_await_acks(struct feed *feed) MUST_CHECK;
 /* Legal at any time; invalidates batches that are out. Stops the threads (cancels a pull in
  * progress, and waits for the store) and frees everything. A system call that hangs for longer than
  * `close_ms` is abandoned, with a warning; the memory it uses, including store and device, is freed

@@ -38,6 +38,7 @@ struct lease_keeper {
     pthread_cond_t acked;
     struct lease_list list;
     size_t done;                  /* of the list's leases */
+    _Atomic size_t *unacked;      /* its watcher's; NULL: nobody watches */
     int64_t renew_ns, expires_ms; /* when to renew all leases next; for how long */
     int64_t ack_ns;               /* send no acks before */
     bool hurried, stopping;
@@ -45,9 +46,16 @@ struct lease_keeper {
 
 /* ---- the list, under the lock ------------------------------------------- */
 
+static void count_done(struct lease_keeper *keeper, size_t done)
+{
+    keeper->done = done;
+    if (keeper->unacked)
+        atomic_store(keeper->unacked, done);
+}
+
 static void forget(struct lease_keeper *keeper, struct lease *lease)
 {
-    keeper->done -= lease->state == LEASE_DONE;
+    count_done(keeper, keeper->done - (lease->state == LEASE_DONE));
     lease_list_remove(&keeper->list, lease);
 }
 
@@ -89,8 +97,8 @@ static void lose(struct lease_keeper *keeper, int64_t seq)
                     forgotten ? "the sampler forgot it (without --state a restart forgets all "
                                 "leases; a restore, or a stream that is made again, does the same)"
                               : "if it expired, a longer lease of the sampler (--lease) prevents "
-                                "that; if it was released, another program has this worker's "
-                                "name");
+                                "that; a seek withdraws leases, and the end of another program "
+                                "with this worker's name releases them");
 }
 
 static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool lost)
@@ -210,6 +218,14 @@ static void do_round(struct lease_keeper *keeper, bool renews)
     pthread_mutex_unlock(&keeper->lock);
 }
 
+static size_t count_unacked(struct lease_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    size_t done = keeper->done;
+    pthread_mutex_unlock(&keeper->lock);
+    return done;
+}
+
 /* Acks what was put back, and releases the rest. */
 static void end(struct lease_keeper *keeper)
 {
@@ -220,8 +236,9 @@ static void end(struct lease_keeper *keeper)
     if (!error)
         error = sampler_client_settle(keeper->client, "release", keeper->worker, NULL, 0, NULL);
     if (error)
-        log_warning("leases of worker %s: %s; those that are left expire", keeper->worker,
-                    error_message());
+        log_warning("leases of worker %s: %s; those that are left expire (of trained batches, "
+                    "which are redelivered: %zu)",
+                    keeper->worker, error_message(), count_unacked(keeper));
 }
 
 static void *run(void *context)
@@ -303,6 +320,14 @@ enum error lease_keeper_start(const char *url, const struct http_credentials *cr
     return error;
 }
 
+void lease_keeper_watch(struct lease_keeper *keeper, _Atomic size_t *unacked)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->unacked = unacked;
+    count_done(keeper, keeper->done);
+    pthread_mutex_unlock(&keeper->lock);
+}
+
 void lease_keeper_stop(struct lease_keeper *keeper)
 {
     if (!keeper)
@@ -356,7 +381,8 @@ static void give_back(struct lease_keeper *keeper, int64_t seq, bool trained)
         forget(keeper, lease);
     } else if (lease && lease->pieces == 0) {
         lease->state = LEASE_DONE;
-        if (keeper->done++ == 0)
+        count_done(keeper, keeper->done + 1);
+        if (keeper->done == 1)
             pthread_cond_signal(&keeper->changed);
     }
     pthread_mutex_unlock(&keeper->lock);

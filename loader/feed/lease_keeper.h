@@ -25,6 +25,9 @@ struct lease_keeper;
 enum error lease_keeper_start(const char *url, const struct http_credentials *credentials,
                               const char *stream, const char *worker, int64_t patience_ms,
                               struct lease_keeper **ret_keeper) MUST_CHECK;
+/* Keeps *unacked equal to the number of leases whose batches were put back and that are not acked
+ * yet, until the keeper's thread has ended. */
+void lease_keeper_watch(struct lease_keeper *keeper, _Atomic size_t *unacked);
 /* Acks what was put back, releases the rest, ends the thread. NULL is legal. */
 void lease_keeper_stop(struct lease_keeper *keeper);
 

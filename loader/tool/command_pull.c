@@ -108,6 +108,8 @@ static enum error pull_rows(const struct pull_options *pull, struct store *store
     }
     if (!error)
         error = write_batches(feed, writer, pull->lease);
+    if (!error && pull->lease)
+        error = feed_await_acks(feed);
     if (!error)
         report(feed, pull);
     row_writer_close(writer);

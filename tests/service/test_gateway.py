@@ -5,6 +5,7 @@ import http.client
 import http.server
 import itertools
 import threading
+import time
 
 import pytest
 
@@ -148,6 +149,21 @@ def test_a_draw_that_a_cache_answers(gateway, sampler, store):
     assert "which was drawn before: the stream default did not go back, so something between" in done.stderr
     rows = [line.split(",")[0] for line in done.stdout.splitlines()[1:]]
     assert len(rows) == len(set(rows)) > 0
+
+
+def slow_acks(number, path):
+    if path == "/ack":
+        time.sleep(1.5)
+
+
+def test_what_is_written_is_acked_before_the_end(gateway, sampler, store):
+    """Or its rows would come to somebody else again, after exit 0."""
+    served = sampler("--store", store, "--epochs", 1)
+    run("loader", "pull", "--sampler", gateway(served, slow_acks).url, "--store", store, "--lease", "--batches", 3)
+    assert served.get("/streams/default").json["acked"] == 3
+    between = gateway(served, lambda number, path: 503 if path == "/ack" else None)
+    run_fails("loader", "pull", "--sampler", between.url, "--store", store, "--lease", "--batches", 3, "--patience", 0.5, status=1,
+              says="did not ack the last 3 batches that were put back, and will redeliver them")
 
 
 @pytest.mark.parametrize("status", [408, 502, 504])

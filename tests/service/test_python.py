@@ -14,6 +14,7 @@ import zipfile
 import pytest
 
 from conftest import BUILD, LONG, PATIENCE_S, SEED, environment, free_port, from_pypi, wait_for
+from test_gateway import gateway, slow_acks  # noqa: F401, a fixture
 from test_http_access import make_certificate, token_file
 from python_package import PYTHON, SOURCES, package, python_with, run, start  # noqa: F401, a fixture
 
@@ -717,6 +718,20 @@ PAUSED = """
 urllib.request.urlopen(urllib.request.Request(url + "/streams/default/pause", method="POST"))
 loader = tombola.Loader(url, store, patience=None)
 """
+
+
+def test_acks_that_come_after_the_end_are_told(package, sampler, gateway, demo_database):  # noqa: F811
+    """close() does not wait for long: what was trained comes again, and the program hears of it."""
+    one = gateway(sampler("--store", demo_database), slow_acks)
+    program = start(package, """
+import sys, tombola
+with tombola.Loader(*sys.argv[1:], batch_size=100) as loader:
+    for batch in loader:
+        break
+""", one.url, demo_database)
+    _, err = program.communicate(timeout=PATIENCE_S)
+    assert program.returncode == 0, err
+    assert "1 of the batches that were trained is not acked yet, and will be trained again" in err, err
 
 
 def test_ctrl_c_ends_a_wait(package, sampler, demo_database):  # noqa: F811
