@@ -126,6 +126,18 @@ static enum error describe(struct pull_connection *connection)
     return error ? error : check_stream(puller, stream);
 }
 
+/* Several ranks, or buckets, would ask the sampler for nothing, and never hear its refusal. */
+static enum error check_size(const struct puller *puller, const struct pull_plan *plan)
+{
+    if (!plan->drop || plan->epoch_batches > 0)
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "%s, stream %s: batches of %" PRId64
+                     " rows are larger than an epoch, which has "
+                     "%" PRId64 ": with tail=drop no batch would ever be complete",
+                     puller->options.url, puller->stream.name, plan->batch_rows, plan->epoch_draws);
+}
+
 /* With one rank, the stream ends where the sampler says so; with several, where their steps do. */
 static enum error begin_walk(struct puller *puller, const struct pull_plan *plan)
 {
@@ -170,7 +182,8 @@ static enum error index_loop(struct pull_connection *connection)
     if (error)
         return error;
     pull_plan_init(&plan, &puller->stream, puller->options.batch_rows, ROWS_AHEAD);
-    if (puller->options.pull == FEED_INDEX)
+    error = check_size(puller, &plan);
+    if (!error && puller->options.pull == FEED_INDEX)
         error = begin_walk(puller, &plan);
     if (!error && buckets) {
         stop_follow(&puller->cancelled);

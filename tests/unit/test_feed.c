@@ -176,6 +176,23 @@ static void test_starts_at_an_index(void **state)
     }
 }
 
+/* Ranks would take no step at all, without a word. */
+static void test_no_batch_is_ever_complete(void **state)
+{
+    (void)state;
+    for (int64_t world = 1; world <= 2; world++) {
+        const struct feed_batch *batch;
+        struct setting setting;
+        setting_init(&setting, 10, 20);
+        setting.sampler.tail = "drop";
+        setting.options.world = world;
+        setting_open(&setting);
+        assert_fails(feed_next(setting.feed, NULL, &batch), ERROR_USAGE,
+                     "batches of 20 rows are larger than an epoch, which has 10: with tail=drop");
+        setting_close(&setting);
+    }
+}
+
 static void test_starts_beyond_the_end(void **state)
 {
     (void)state;
@@ -553,6 +570,7 @@ int main(void)
         cmocka_unit_test(test_runs_of_grants_are_joined_and_limited),
         cmocka_unit_test(test_starts_at_an_index),
         cmocka_unit_test(test_starts_beyond_the_end),
+        cmocka_unit_test(test_no_batch_is_ever_complete),
         cmocka_unit_test(test_many_batches_a_request),
         cmocka_unit_test(test_a_sampler_that_gives_small_batches_only),
         cmocka_unit_test(test_ends_after_so_many_batches),
