@@ -237,7 +237,7 @@ struct tombola_batch {
     int64_t epoch, first; /* the batch's epoch, and its first unit's position in the order */
     int64_t index;        /* TOMBOLA_INDEX: the batch's number; else counted from 0 */
     int64_t seq;          /* TOMBOLA_LEASE: the worker's number for the batch */
-    int64_t attempt;      /* TOMBOLA_LEASE: above 1 if it was redelivered; else 0 */
+    int64_t attempt;      /* above 1 if it was leased before and redelivered; TOMBOLA_INDEX: 0 */
     const void *device_labels; /* [rows], one-hot [rows, classes], in device memory, of the
                                 * description's enum tombola_labels; NULL: TOMBOLA_LABELS_HOST */
     const void *weights;   /* [rows] in host memory, of the options' enum tombola_weights; NULL: not

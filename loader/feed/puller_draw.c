@@ -265,6 +265,8 @@ static enum error check_position(struct pull_connection *connection,
         first = batch->first < first ? batch->first : first;
         end = batch->first + (int64_t)batch->rows > end ? batch->first + (int64_t)batch->rows : end;
     }
+    if (end == 0)
+        return OK;
     pthread_mutex_lock(&puller->lock);
     bool again = puller->compares && puller->options.pull == FEED_DRAW && was_drawn(puller, first);
     int64_t before = again ? puller->furthest : connection->furthest;

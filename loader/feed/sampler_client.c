@@ -444,9 +444,16 @@ static void batch_target(const struct sampler_client *client, size_t size, const
 enum error sampler_client_draw(struct sampler_client *client, size_t size,
                                struct sampler_batch *ret_batch)
 {
-    char target[TARGET_BYTES];
+    char target[TARGET_BYTES], attempt[32];
+    struct sampler_batch batch;
     batch_target(client, size, "", target);
-    return get_batch(client, target, ret_batch);
+    enum error error = get_batch(client, target, &batch);
+    if (error)
+        return error;
+    if (http_response_header(&client->response, "Tombola-Attempt", attempt, sizeof(attempt)))
+        (void)text_parse_integer(attempt, strlen(attempt), 1, INT64_MAX, &batch.lease.attempt);
+    *ret_batch = batch;
+    return OK;
 }
 
 static bool is_all_lent(const struct http_response *response)

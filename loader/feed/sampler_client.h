@@ -84,8 +84,8 @@ enum error sampler_client_labels(struct sampler_client *client, struct buffer *b
                                  bool *ret_given) MUST_CHECK;
 
 /* Draws the stream's next batch, which moves the stream. It may hold more than `size` units: an
- * expired lease of another worker is redelivered whole. ERROR_END: the stream has ended. The batch
- * is borrowed until the next request for one. */
+ * expired lease of another worker is redelivered whole, with its lease.attempt. ERROR_END: the
+ * stream has ended. The batch is borrowed until the next request for one. */
 enum error sampler_client_draw(struct sampler_client *client, size_t size,
                                struct sampler_batch *ret_batch) MUST_CHECK;
 

@@ -71,6 +71,32 @@ assert loader.stats()["rows"] >= 6000
 """)
 
 
+@pytest.mark.parametrize("at", [0, 3])
+@pytest.mark.parametrize("pull", ["lease", "draw"])
+def test_a_batch_that_was_left_behind_ends_no_loop(program, pull, at):
+    """It is of an earlier epoch: the loop that gets it goes on, or the last epoch would not be trained."""
+    program(f"""
+for seq in range(2):
+    urllib.request.urlopen(url + f"/batch?size=100&worker=gone&seq={{seq}}").read()
+
+def leave():
+    body = json.dumps({{"stream": "default", "worker": "gone"}}).encode()
+    urllib.request.urlopen(url + "/release", body).read()
+
+loader, rows = tombola.Loader(url, store, batch_size=50, pull="{pull}"), []
+for epoch in range(3):
+    if epoch == 1 and {at} == 0:
+        leave()
+    rows.append([])
+    for step, (ids, labels, x) in enumerate(loader, 1):
+        rows[-1] += ids.tolist()
+        if epoch == 1 and step == {at}:
+            leave()
+assert [len(set(one)) for one in rows] in ([1800, 2000, 2000], [2000, 2000, 2000]), [len(one) for one in rows]
+assert sum(map(len, rows)) == 6000
+""", "--epochs", 3)
+
+
 def test_epochs_may_be_many_or_all(program):
     program("""
 assert [len(list(tombola.Loader(url, store, batch_size=500, epochs=2))) for _ in range(2)] == [8, 4]

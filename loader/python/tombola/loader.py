@@ -418,7 +418,8 @@ class Epoch(_core.Iteration):
     def _is_over(self, batch: _core.Batch) -> bool:
         """Does the batch belong to the next loop? Then it is kept for it."""
         epoch = batch.round_epoch  # the same in all ranks, whose loops end together
-        if self._first is None or epoch < self._first:
+        # A stream may go back, but what another worker left behind does not tell that.
+        if self._first is None or (epoch < self._first and batch.attempt <= 1):
             self._first = epoch
         if self._loader._epochs == 0 or epoch < self._first + self._loader._epochs:
             return False
