@@ -571,16 +571,26 @@ static enum error print_settlement(const struct sampler_client *client, const ch
     return body->error;
 }
 
-static enum error read_expiry(const struct http_response *response, const char *what,
-                              int64_t *ret_expires_ms)
+/* Is it the sampler's answer? A gateway may say 200, too. */
+static enum error read_settlement(const struct http_response *response, const char *what,
+                                  int64_t *ret_expires_ms)
 {
     cJSON *json = NULL;
+    const cJSON *acked;
+    int64_t number = 0;
     const struct buffer *body = &response->body;
     enum error error = json_parse(body->data ? body->data : "", body->length, what, &json);
-    if (!error)
-        error = json_get_integer(json, "expires_ms", what, ret_expires_ms);
+    if (!error && strcmp(what, "/ack") == 0)
+        error = json_get_array(json, "acked", what, &acked);
+    else if (!error)
+        error = json_get_integer(json, strcmp(what, "/extend") == 0 ? "expires_ms" : "released",
+                                 what, &number);
     cJSON_Delete(json);
-    return error ? error_prefix(ERROR_NETWORK, "no Tombola sampler: ") : OK;
+    if (error)
+        return error_prefix(ERROR_NETWORK, "no Tombola sampler: ");
+    if (ret_expires_ms)
+        *ret_expires_ms = number;
+    return OK;
 }
 
 enum error sampler_client_settle(struct sampler_client *client, const char *what,
@@ -599,8 +609,8 @@ enum error sampler_client_settle(struct sampler_client *client, const char *what
         if (has_problem(&response, SAMPLER_NEVER_LENT))
             error = error_set_kind(error, SAMPLER_NEVER_LENT);
     }
-    if (!error && ret_expires_ms)
-        error = read_expiry(&response, target, ret_expires_ms);
+    if (!error)
+        error = read_settlement(&response, target, ret_expires_ms);
     buffer_release(&body);
     http_response_release(&response);
     return error;

@@ -35,10 +35,9 @@ class Gateway(http.server.ThreadingHTTPServer):
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def hand_on(self):
-        length = int(self.headers.get("Content-Length") or 0)
+    def hand_on(self, body):
         connection = http.client.HTTPConnection(self.server.sampler.host, self.server.sampler.port, timeout=PATIENCE_S)
-        connection.request(self.command, self.path, self.rfile.read(length) if length else None)
+        connection.request(self.command, self.path, body)
         answer = connection.getresponse()
         headers = {name: value for name, value in answer.getheaders() if name.startswith(("Content-Type", "Tombola-"))}
         response = answer.status, headers, answer.read()
@@ -47,6 +46,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         number = next(self.server.numbers)
+        length = int(self.headers.get("Content-Length") or 0)
+        sent = self.rfile.read(length) if length else None
         status = self.server.fails(number, self.path)
         if status:
             self.server.failed.append(status)
@@ -54,7 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.server.caches(number, self.path) and self.path in self.server.cached:
             response = self.server.cached[self.path]
         else:
-            response = self.server.cached[self.path] = self.hand_on()
+            response = self.server.cached[self.path] = self.hand_on(sent)
         status, headers, body = response
         self.send_response(status)
         if status != 204:
@@ -164,6 +165,15 @@ def test_what_is_written_is_acked_before_the_end(gateway, sampler, store):
     between = gateway(served, lambda number, path: 503 if path == "/ack" else None)
     run_fails("loader", "pull", "--sampler", between.url, "--store", store, "--lease", "--batches", 3, "--patience", 0.5, status=1,
               says="did not ack the last 3 batches that were put back, and will redeliver them")
+
+
+def test_an_ack_that_a_gateway_takes(gateway, sampler, store):
+    """200 with a page to sign in, say: the sampler never heard of the ack."""
+    served = sampler("--store", store, "--epochs", 1)
+    between = gateway(served, lambda number, path: 200 if path == "/ack" else None)
+    run_fails("loader", "pull", "--sampler", between.url, "--store", store, "--lease", "--batches", 3, "--patience", 0.5, status=1,
+              says="did not ack the last 3 batches that were put back, and will redeliver them")
+    assert served.get("/streams/default").json["acked"] == 0
 
 
 @pytest.mark.parametrize("status", [408, 502, 504])

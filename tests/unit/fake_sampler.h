@@ -272,8 +272,9 @@ static inline bool fake_is_whole(const char *request)
 
 static inline void fake_settle(struct fake_connection *connection)
 {
-    char body[64];
-    int length = snprintf(body, sizeof(body), "{\"expires_ms\":%d}", FAKE_EXPIRES_MS);
+    char body[100];
+    int length = snprintf(body, sizeof(body), "{\"expires_ms\":%d,\"acked\":[],\"released\":0}",
+                          FAKE_EXPIRES_MS);
     atomic_fetch_add(&connection->sampler->settled, 1);
     fake_reply(connection, 200, "application/json", body, (size_t)length, (size_t)length);
 }

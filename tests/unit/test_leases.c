@@ -82,8 +82,9 @@ static void answer_settlement(struct lender *lender, const char *request)
     const char *seqs = list ? list + 8 : "";
     size_t length = list ? strcspn(seqs, "]") : 0;
     note(lender, target, strcspn(target, " "), seqs, length);
-    int bytes = snprintf(body, sizeof(body), "{\"expires_ms\":%" PRId64 "}",
-                         atomic_load(&lender->expires_ms));
+    int bytes =
+        snprintf(body, sizeof(body), "{\"expires_ms\":%" PRId64 ",\"acked\":[],\"released\":0}",
+                 atomic_load(&lender->expires_ms));
     if (atomic_load(&lender->refusal))
         reply(lender, lender->refusal, "", "", 0);
     else if (holds_seq(seqs, length, atomic_load(&lender->lost)))
