@@ -47,6 +47,9 @@ static enum error check_options(const struct tombola_options *options)
     if (options->pull != TOMBOLA_INDEX && options->bucket_window > 0)
         return error_set(ERROR_USAGE, "bucket_window is for TOMBOLA_INDEX: leases and draws come "
                                       "in stream order");
+    if (options->pull != TOMBOLA_INDEX && options->first_index != 0)
+        return error_set(ERROR_USAGE, "first_index is for TOMBOLA_INDEX: leases and draws go on "
+                                      "where the stream is");
     if (options->state && options->first_index != 0)
         return error_set(ERROR_USAGE, "first_index is %lld with a state, which contains it",
                          (long long)options->first_index);

@@ -540,6 +540,11 @@ static void test_refusals(void **state)
     options.batches = -1;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "batches is -1");
     options = options_for(&sampler);
+    options.pull = TOMBOLA_LEASE;
+    options.first_index = 5;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE,
+                   "first_index is for TOMBOLA_INDEX");
+    options = options_for(&sampler);
     options.labels = 7;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "labels is 7");
     options.labels = TOMBOLA_LABELS_F32;

@@ -211,6 +211,9 @@ class Loader:
             "recipe": recipe,
             **moments(mean, std),
         }
+        for names, one, of in (("rank and world", rank, world), ("part and parts", part, parts)):
+            if (one is None) != (of is None):
+                raise UsageError(f"{names} are {one} and {of}; both are given, or neither")
         self._lock = threading.Lock()
         _loaders.add(self)
         self._loops: weakref.WeakSet[Epoch] = weakref.WeakSet()
