@@ -173,6 +173,14 @@ def test_bad_parameters_are_named_and_draw_nothing(server, query, text):
     assert server.get("/streams/default").json["position"] == 0
 
 
+@pytest.mark.parametrize("path", ["/streams", "/streams/default", "/streams/default/readers", "/labels", "/where?id=0", "/frames",
+                                  "/healthz", "/readyz", "/metrics", "/batch?index=0"])
+def test_what_moves_is_not_to_be_cached(server, path):
+    """A gateway's cache that hears nothing of that may keep an answer for minutes: a stream would seem not to have ended."""
+    answer = server.get(path)
+    assert answer.status == 200 and header_value(answer, "Cache-Control") == "no-store"
+
+
 def test_max_size_is_the_limit(sampler):
     server = sampler("--store", STORE, "--max-size", 50)
     assert server.batch("")["size"] == 50
