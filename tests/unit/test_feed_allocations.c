@@ -158,6 +158,7 @@ static void test_by_draws(void **state)
     struct setting setting;
     skip_unless_counting();
     setting_init(&setting, 100000, 100);
+    setting.sampler.epochs = 0; /* at an end the stream is described, which allocates */
     setting.options.pull = FEED_DRAW;
     count_feed(&setting);
     setting_close(&setting);
