@@ -978,7 +978,8 @@ static void test_memory_is_offered_before_the_first_gradient(void **state)
     set_gradient(5, 6, 7);
     start_push(4, 1);
     assert_int_equal(expect(servers[0], WIRE_OFFER).bytes, sizeof(offer));
-    say(servers[0], (struct wire_header){.type = WIRE_TAKEN}, NULL, 0); /* generation 0: not yet, ask again */
+    say(servers[0], (struct wire_header){.type = WIRE_TAKEN}, NULL,
+        0); /* generation 0: not yet, ask again */
     assert_int_equal(expect(servers[0], WIRE_PUSH).bytes, 3 * sizeof(float));
     say_values(0, (struct reply){.value = 2, .step = 4});
     assert_done();
