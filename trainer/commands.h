@@ -89,8 +89,9 @@ extern const struct option_hint commands_trained_hints[];
                  "parameters are f32"},                                                       \
     {                                                                                         \
         .name = "threads", .type = OPTION_INTEGER, .target = (thread_count), .argument = "N", \
-        .help = "threads per matrix product on the CPU (oneDNN)", .minimum = 1,               \
-        .maximum = COMMANDS_THREADS_LIMIT                                                     \
+        .help = "threads per matrix product on the CPU (oneDNN; OMP_WAIT_POLICY=active if "   \
+                "nothing else runs on it)",                                                   \
+        .minimum = 1, .maximum = COMMANDS_THREADS_LIMIT                                       \
     }
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "trainer/compute/blas_library.h"
 
@@ -17,7 +18,10 @@ typedef int sgemm_function(char a_transpose, char b_transpose, int64_t m, int64_
                            float alpha, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float beta, float *c, int64_t c_stride);
 
-#define ALONE_BELOW 4000000 /* multiplications per product */
+/* Multiplications per product that one thread does as fast, since others have to wake up first: if
+ * they sleep, and if they spin. */
+#define ALONE_BELOW_ASLEEP 20000000
+#define ALONE_BELOW_AWAKE 4000000
 
 struct version {
     int major, minor, patch;
@@ -27,6 +31,7 @@ static void *handle;
 static sgemm_function *sgemm;
 static void (*set_threads)(int); /* NULL: OpenMP not found */
 static unsigned most_threads;
+static size_t alone_below;
 
 static enum error load_once(unsigned threads)
 {
@@ -44,6 +49,7 @@ static enum error load_once(unsigned threads)
         error = blas_find(loaded, "oneDNN", "dnnl_sgemm", &function);
     if (error)
         return error;
+    alone_below = wait && strcasecmp(wait, "active") == 0 ? ALONE_BELOW_AWAKE : ALONE_BELOW_ASLEEP;
     sgemm = (sgemm_function *)function;
     handle = loaded;
     return OK;
@@ -94,8 +100,8 @@ static enum error load(const char *core, unsigned threads,
  * and beta 0 overwrites C whatever it contains, also NaN. Its status only reports bad arguments. */
 static void multiply(const struct blas_product *p)
 {
-    if (set_threads && most_threads > 1) /* a small product ends before other threads wake up */
-        set_threads(p->m * p->n * p->k < ALONE_BELOW ? 1 : (int)most_threads);
+    if (set_threads && most_threads > 1)
+        set_threads(p->m * p->n * p->k < alone_below ? 1 : (int)most_threads);
     sgemm(p->a_transpose == BLAS_TRANSPOSED ? 'T' : 'N',
           p->b_transpose == BLAS_TRANSPOSED ? 'T' : 'N', (int64_t)p->m, (int64_t)p->n,
           (int64_t)p->k, 1, p->a, (int64_t)p->a_stride, p->b, (int64_t)p->b_stride, p->add ? 1 : 0,
