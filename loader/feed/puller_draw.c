@@ -236,11 +236,11 @@ static bool has_fallen(struct pull_connection *connection, int64_t first, int64_
 /* Was a batch that begins there drawn lately? Under the lock. */
 static bool was_drawn(const struct puller *puller, int64_t first)
 {
-    for (size_t i = 0; i < DRAWS_KNOWN && i < puller->draws; i++) {
-        if (puller->drawn[i] == first)
-            return true;
-    }
-    return false;
+    bool found = false;
+    if (first < puller->furthest)
+        for (size_t i = 0; i < DRAWS_KNOWN && i < puller->draws; i++)
+            found |= puller->drawn[i] == first;
+    return found;
 }
 
 static void note_drawn(struct puller *puller, int64_t first, int64_t end)
