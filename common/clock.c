@@ -4,11 +4,21 @@
 #define NS_PER_SECOND 1000000000LL
 #define NS_PER_MS 1000000LL
 
-int64_t clock_now_ns(void)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * NS_PER_SECOND + now.tv_nsec;
+}
+
+int64_t clock_now_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t clock_boot_ns(void)
+{
+    return read_clock(CLOCK_BOOTTIME);
 }
 
 double clock_wall_seconds(void)
@@ -21,9 +31,14 @@ double clock_wall_seconds(void)
 
 int64_t clock_deadline_ns(int64_t milliseconds)
 {
+    return clock_after_ns(clock_now_ns(), milliseconds);
+}
+
+int64_t clock_after_ns(int64_t from_ns, int64_t milliseconds)
+{
     if (milliseconds < 0 || milliseconds > INT64_MAX / NS_PER_MS / 2)
         return INT64_MAX;
-    return clock_now_ns() + milliseconds * NS_PER_MS;
+    return from_ns + milliseconds * NS_PER_MS;
 }
 
 int64_t clock_left_ms(int64_t deadline_ns)

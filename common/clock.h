@@ -8,12 +8,17 @@
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t clock_now_ns(void);
+/* CLOCK_BOOTTIME in nanoseconds: the same, but goes on while the machine is suspended. Not for
+ * deadlines. */
+int64_t clock_boot_ns(void);
 
 /* Seconds since 1970, with microseconds, for people and event files. */
 double clock_wall_seconds(void);
 
 /* The deadline `milliseconds` from now; a negative number means never (INT64_MAX). */
 int64_t clock_deadline_ns(int64_t milliseconds);
+/* The same, from a time of either clock. */
+int64_t clock_after_ns(int64_t from_ns, int64_t milliseconds);
 
 /* Milliseconds left, rounded up; 0 when the deadline has passed. */
 int64_t clock_left_ms(int64_t deadline_ns);

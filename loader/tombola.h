@@ -37,7 +37,8 @@
  *
  *   With TOMBOLA_LEASE, several programs share the sampler's stream, and a batch counts as trained
  *   when it is put back. A thread renews the leases. Batches that a lost program held, or that were
- *   dropped (tombola_feed_drop()), are redelivered. If few batches are left in a stream, a feed
+ *   dropped (tombola_feed_drop()), are redelivered; a program that stood still for longer than its
+ *   leases leaves what it had fetched ahead to others. If few batches are left in a stream, a feed
  *   leases only a share of them ahead, so that all programs end at about the same time.
  *   With TOMBOLA_INDEX, batch K is requested by its number and the stream's position does not move:
  *   a program that remembers K can resume exactly there, any number of times, and ranks divide the

@@ -452,9 +452,9 @@ static void count(_Atomic int64_t *counter, int64_t more)
     atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
-static enum error take_next(struct feed *feed, int64_t timeout_ms, struct slot **ret_slot)
+static enum error take_next(struct feed *feed, int64_t deadline_ns, struct slot **ret_slot)
 {
-    int64_t started_ns = clock_now_ns(), deadline_ns = clock_deadline_ns(timeout_ms);
+    int64_t started_ns = clock_now_ns();
     enum error error;
     while (!(error = ring_take_copied(feed->ring, feed->next, deadline_ns, ret_slot)) &&
            (*ret_slot)->state == SLOT_COPYING)
@@ -469,6 +469,35 @@ static enum error take_next(struct feed *feed, int64_t timeout_ms, struct slot *
     feed->next++;
     puller_handed(feed->puller, feed->next);
     return OK;
+}
+
+/* Others get its batch: it is put back unseen. */
+static enum error leave_to_others(struct feed *feed, struct device_queue *queue, struct slot *slot)
+{
+    int64_t seq = slot->seq;
+    enum error error = device_event_record(feed->options.device, slot->released, queue);
+    if (error)
+        return error;
+    ring_put(feed->ring, slot);
+    lease_keeper_drop(feed->leases, seq);
+    return OK;
+}
+
+/* The next batch that is still ours. */
+static enum error take_held(struct feed *feed, struct device_queue *queue, int64_t timeout_ms,
+                            struct slot **ret_slot)
+{
+    int64_t deadline_ns = clock_deadline_ns(timeout_ms);
+    for (;;) {
+        enum error error = take_next(feed, deadline_ns, ret_slot);
+        if (!error)
+            error = device_queue_await(feed->options.device, queue, (*ret_slot)->copied);
+        if (error || !feed->leases || lease_keeper_hands_out(feed->leases, (*ret_slot)->seq))
+            return error;
+        error = leave_to_others(feed, queue, *ret_slot);
+        if (error)
+            return error;
+    }
 }
 
 static const void *labels_on_device(const struct slot *slot)
@@ -486,9 +515,7 @@ enum error feed_next_within(struct feed *feed, struct device_queue *queue, int64
                             const struct feed_batch **ret_batch)
 {
     struct slot *slot;
-    enum error error = take_next(feed, timeout_ms, &slot);
-    if (!error)
-        error = device_queue_await(feed->options.device, queue, slot->copied);
+    enum error error = take_held(feed, queue, timeout_ms, &slot);
     if (error)
         return error;
     struct feed_batch *batch = &feed->batches[slot->number];

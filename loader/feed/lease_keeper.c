@@ -24,7 +24,8 @@
 #define ACK_PAUSE_MS 20 /* between two requests with acks, so that each carries several */
 #define AGAIN_MS 1000   /* after a request that failed */
 #define LEAST_RENEW_MS 10
-#define END_MS 5000 /* for the last requests, if the sampler is away */
+#define END_MS 5000  /* for the last requests, if the sampler is away */
+#define KNOW_MS 1000 /* a batch waits so long for its lease, after this process stood still */
 
 struct lease_keeper {
     struct sampler_client *client; /* the thread's */
@@ -35,13 +36,14 @@ struct lease_keeper {
     bool started;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the thread has something to do */
-    pthread_cond_t acked;
+    pthread_cond_t acked, renewed;
     struct lease_list list;
     size_t done;                  /* of the list's leases */
     _Atomic size_t *unacked;      /* its watcher's; NULL: nobody watches */
     int64_t renew_ns, expires_ms; /* when to renew all leases next; for how long */
     int64_t ack_ns;               /* send no acks before */
     bool hurried, stopping;
+    bool warned_of_out, warned_of_ahead; /* the thread's */
 };
 
 /* ---- the list, under the lock ------------------------------------------- */
@@ -84,40 +86,49 @@ static size_t collect(struct lease_keeper *keeper, bool acks, int64_t seqs[AT_ON
 
 /* ---- requests to the sampler, on the thread ------------------------------ */
 
-/* error_message() is the sampler's. */
-static void lose(struct lease_keeper *keeper, int64_t seq)
+/* error_message() is the sampler's. `out`: the caller has its batch. */
+static void lose(struct lease_keeper *keeper, int64_t seq, bool out)
 {
     const char *kind = error_kind();
     bool forgotten = kind && strcmp(kind, SAMPLER_NEVER_LENT) == 0;
-    int64_t lost = atomic_fetch_add(&keeper->lost, 1);
-    if (lost == 0)
+    bool *warned = out ? &keeper->warned_of_out : &keeper->warned_of_ahead;
+    atomic_fetch_add(&keeper->lost, 1);
+    if (!*warned)
         log_warning("worker %s lost its lease with seq %" PRId64
-                    ", and its batch may be trained twice: %s; %s; others are only counted",
-                    keeper->worker, seq, error_message(),
+                    ", and its batch %s: %s; %s; others are only counted",
+                    keeper->worker, seq, out ? "may be trained twice" : "is left to others",
+                    error_message(),
                     forgotten ? "the sampler forgot it (without --state a restart forgets all "
                                 "leases; a restore, or a stream that is made again, does the same)"
                               : "if it expired, a longer lease of the sampler (--lease) prevents "
                                 "that; a seek withdraws leases, and the end of another program "
                                 "with this worker's name releases them");
+    *warned = true;
 }
 
-static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool lost)
+static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool lost,
+                       int64_t until_ns)
 {
     pthread_mutex_lock(&keeper->lock);
     struct lease *lease = lease_list_find(&keeper->list, seq);
-    bool news = lease && lost && !lease->lost;
-    if (lease && acks)
+    bool news = lease && lost && !lease->lost, out = lease && lease->out;
+    if (lease && acks) {
         forget(keeper, lease);
-    else if (lease)
+    } else if (lease) {
         lease->lost |= lost;
+        lease->until_ns = until_ns;
+        pthread_cond_broadcast(&keeper->renewed);
+    }
     pthread_mutex_unlock(&keeper->lock);
     if (news)
-        lose(keeper, seq);
+        lose(keeper, seq, out);
 }
 
-static enum error tell(struct lease_keeper *keeper, bool acks, const int64_t seqs[], size_t count)
+/* *ret_until_ns: until when an extension holds. */
+static enum error tell(struct lease_keeper *keeper, bool acks, const int64_t seqs[], size_t count,
+                       int64_t *ret_until_ns)
 {
-    int64_t expires_ms = 0;
+    int64_t expires_ms = 0, asked_ns = clock_boot_ns();
     enum error error =
         sampler_client_settle(keeper->client, acks ? "ack" : "extend", keeper->worker, seqs, count,
                               acks ? NULL : &expires_ms);
@@ -126,6 +137,7 @@ static enum error tell(struct lease_keeper *keeper, bool acks, const int64_t seq
         renew_within(keeper, expires_ms);
         pthread_mutex_unlock(&keeper->lock);
     }
+    *ret_until_ns = clock_after_ns(asked_ns, expires_ms);
     return error;
 }
 
@@ -133,15 +145,16 @@ static enum error tell(struct lease_keeper *keeper, bool acks, const int64_t seq
  * alone. */
 static enum error settle(struct lease_keeper *keeper, bool acks, const int64_t seqs[], size_t count)
 {
-    enum error error = tell(keeper, acks, seqs, count);
+    int64_t until_ns;
+    enum error error = tell(keeper, acks, seqs, count, &until_ns);
     bool conflict = error == ERROR_CONFLICT;
     if (error && !conflict)
         return error;
     for (size_t i = 0; i < count; i++) {
-        error = conflict ? tell(keeper, acks, &seqs[i], 1) : OK;
+        error = conflict ? tell(keeper, acks, &seqs[i], 1, &until_ns) : OK;
         if (error && error != ERROR_CONFLICT)
             return error;
-        settle_one(keeper, acks, seqs[i], error == ERROR_CONFLICT);
+        settle_one(keeper, acks, seqs[i], error == ERROR_CONFLICT, until_ns);
     }
     return OK;
 }
@@ -300,6 +313,7 @@ enum error lease_keeper_start(const char *url, const struct http_credentials *cr
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_cond_init(&keeper->changed, NULL);
     pthread_cond_init(&keeper->acked, NULL);
+    pthread_cond_init(&keeper->renewed, NULL);
     enum error error = name_worker(keeper, worker);
     if (!error)
         error = sampler_client_open(url, credentials, stream, patience_ms, &keeper->client);
@@ -342,6 +356,7 @@ void lease_keeper_stop(struct lease_keeper *keeper)
     sampler_client_close(keeper->client);
     pthread_cond_destroy(&keeper->changed);
     pthread_cond_destroy(&keeper->acked);
+    pthread_cond_destroy(&keeper->renewed);
     pthread_mutex_destroy(&keeper->lock);
     lease_list_release(&keeper->list);
     free(keeper);
@@ -358,9 +373,11 @@ int64_t lease_keeper_next_seqs(struct lease_keeper *keeper, int64_t count)
 }
 
 enum error lease_keeper_add(struct lease_keeper *keeper, const struct sampler_lease *lease,
-                            size_t pieces)
+                            size_t pieces, int64_t asked_ns)
 {
-    struct lease held = {.seq = lease->seq, .pieces = pieces};
+    struct lease held = {.seq = lease->seq,
+                         .pieces = pieces,
+                         .until_ns = clock_after_ns(asked_ns, lease->expires_ms)};
     pthread_mutex_lock(&keeper->lock);
     enum error error = lease_list_add(&keeper->list, &held);
     if (!error) {
@@ -369,6 +386,33 @@ enum error lease_keeper_add(struct lease_keeper *keeper, const struct sampler_le
     }
     pthread_mutex_unlock(&keeper->lock);
     return error;
+}
+
+/* May it have expired while this process stood still (SIGSTOP, a suspended machine)? Under the
+ * lock. */
+static bool is_doubtful(const struct lease_keeper *keeper, const struct lease *lease)
+{
+    return lease && !lease->lost && lease->state == LEASE_HELD && !keeper->stopping &&
+           lease->until_ns <= clock_boot_ns() && !stop_requested();
+}
+
+bool lease_keeper_hands_out(struct lease_keeper *keeper, int64_t seq)
+{
+    struct timespec until = clock_timespec(clock_deadline_ns(KNOW_MS));
+    pthread_mutex_lock(&keeper->lock);
+    struct lease *lease = lease_list_find(&keeper->list, seq);
+    if (is_doubtful(keeper, lease)) {
+        keeper->renew_ns = 0;
+        pthread_cond_signal(&keeper->changed);
+    }
+    while (is_doubtful(keeper, lease) &&
+           !pthread_cond_clockwait(&keeper->renewed, &keeper->lock, CLOCK_MONOTONIC, &until))
+        lease = lease_list_find(&keeper->list, seq);
+    bool held = lease && !lease->lost;
+    if (held)
+        lease->out = true;
+    pthread_mutex_unlock(&keeper->lock);
+    return held;
 }
 
 static void give_back(struct lease_keeper *keeper, int64_t seq, bool trained)

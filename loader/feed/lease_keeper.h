@@ -12,6 +12,7 @@
 #ifndef LOADER_FEED_LEASE_KEEPER_H
 #define LOADER_FEED_LEASE_KEEPER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,9 +35,14 @@ void lease_keeper_stop(struct lease_keeper *keeper);
 const char *lease_keeper_worker(const struct lease_keeper *keeper);
 /* Reserves `count` seqs for future draws and returns the first; each is returned once. */
 int64_t lease_keeper_next_seqs(struct lease_keeper *keeper, int64_t count);
-/* Adds a received lease, delivered as `pieces` batches. */
+/* Adds a received lease, delivered as `pieces` batches; asked for at `asked_ns`
+ * (clock_boot_ns()) or later. */
 enum error lease_keeper_add(struct lease_keeper *keeper, const struct sampler_lease *lease,
-                            size_t pieces) MUST_CHECK;
+                            size_t pieces, int64_t asked_ns) MUST_CHECK;
+/* May the caller get one of its batches? False: the sampler no longer has it as ours, so that
+ * others get it. If it may have expired, it is renewed first: waits for that, at most a second, and
+ * is true if nothing is known by then. */
+bool lease_keeper_hands_out(struct lease_keeper *keeper, int64_t seq);
 /* One of its batches was put back: trained, or (drop) not, in which case the lease is neither acked
  * nor renewed. */
 void lease_keeper_done(struct lease_keeper *keeper, int64_t seq);

@@ -25,8 +25,10 @@ struct lease {
     int64_t seq;   /* unique in the list */
     size_t pieces; /* batches not yet put back */
     enum lease_state state;
-    bool lost; /* the sampler reported it lost */
-    bool due;  /* to be renewed in this round */
+    int64_t until_ns; /* it is ours until then at least, by clock_boot_ns() */
+    bool lost;        /* the sampler reported it lost */
+    bool out;         /* the caller has one of its batches, or had */
+    bool due;         /* to be renewed in this round */
 };
 
 /* Empty when zeroed. */

@@ -162,7 +162,8 @@ static enum error await_what_is_lent(struct pull_connection *connection)
 }
 
 /* Registers leases with the keeper before anything else is done with them. */
-static enum error keep(struct puller *puller, const struct sampler_batch batches[], size_t count)
+static enum error keep(struct puller *puller, const struct sampler_batch batches[], size_t count,
+                       int64_t asked_ns)
 {
     struct lease_keeper *leases = puller->options.leases;
     size_t batch_rows = puller->options.batch_rows;
@@ -173,7 +174,7 @@ static enum error keep(struct puller *puller, const struct sampler_batch batches
     pthread_mutex_unlock(&puller->lock);
     for (size_t i = 0; i < count && !error; i++)
         error = lease_keeper_add(leases, &batches[i].lease,
-                                 (batches[i].rows + batch_rows - 1) / batch_rows);
+                                 (batches[i].rows + batch_rows - 1) / batch_rows, asked_ns);
     return error;
 }
 
@@ -191,18 +192,20 @@ static enum error lease(struct pull_connection *connection, size_t most,
     if ((int64_t)most > connection->seqs_end - connection->seq)
         most = (size_t)(connection->seqs_end - connection->seq);
     enum error error;
+    int64_t asked_ns = clock_boot_ns();
     while ((error = sampler_client_lease(connection->client, options->batch_rows, most,
                                          lease_keeper_worker(leases), connection->seq, ret_batches,
                                          ret_count)) == ERROR_UNAVAILABLE) {
         error = await_what_is_lent(connection);
         if (error)
             return error;
+        asked_ns = clock_boot_ns();
     }
     if (error)
         return error;
     ring_say(connection->puller->ring, NULL);
     connection->seq += (int64_t)*ret_count;
-    return keep(connection->puller, ret_batches, *ret_count);
+    return keep(connection->puller, ret_batches, *ret_count, asked_ns);
 }
 
 /* A sampler that was restarted must continue the same order; its epochs and tail may differ. The

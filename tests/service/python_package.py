@@ -56,7 +56,7 @@ def package():
 
 def start(package, script, *words, python=PYTHON, **more):
     """A Python program of these lines, which says `import tombola`."""
-    return subprocess.Popen([python, "-c", script, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([python, "-c", script, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=environment({"PYTHONPATH": os.fspath(package), **more}))
 
 

@@ -609,6 +609,28 @@ for batch in tombola.Loader(url, store, batch_size=10, epochs=0):
     assert now["state"] == "ended" and now["acked"] == 400, now
 
 
+def test_what_a_program_that_stood_still_has_ahead_is_left_to_others(package, sampler, demo_database):  # noqa: F811
+    """It had one batch, and several more ready, when it was stopped for longer than its leases."""
+    one = sampler("--store", demo_database, "--epochs", 1, "--lease", 1, "--seed", 5)
+    stopped = start(package, BEGIN + """
+for ids, labels, x in tombola.Loader(url, store, batch_size=50, epochs=0):
+    print(json.dumps(ids.tolist()), flush=True)
+    sys.stdin.readline()
+""", one.url, demo_database)
+    first = json.loads(stopped.stdout.readline())
+    wait_for(lambda: one.get("/streams/default").json["leased"] > 1, "nothing is fetched ahead")
+    stopped.send_signal(signal.SIGSTOP)
+    others = run(package, BEGIN + """
+seen = [row for ids, _, _ in tombola.Loader(url, store, batch_size=50, epochs=0) for row in ids.tolist()]
+print(json.dumps(seen))
+""", one.url, demo_database)
+    assert sorted(json.loads(others)) == list(range(2000))
+    stopped.send_signal(signal.SIGCONT)
+    out, err = stopped.communicate("\n" * 100, timeout=PATIENCE_S)
+    assert (stopped.returncode, out) == (0, ""), (len(first), out[:1000], err)
+    assert "may be trained twice" in err
+
+
 # ---- by index -----------------------------------------------------------------------------------------------
 
 

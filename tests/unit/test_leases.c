@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "loader/feed/lease_keeper.h"
 
@@ -219,7 +220,7 @@ static struct lease_keeper *keeper_of(struct lender *lender, const char *worker)
 static void lend(struct lease_keeper *keeper, int64_t seq, int64_t expires_ms, size_t pieces)
 {
     const struct sampler_lease lease = {.seq = seq, .attempt = 1, .expires_ms = expires_ms};
-    assert_ok(lease_keeper_add(keeper, &lease, pieces));
+    assert_ok(lease_keeper_add(keeper, &lease, pieces, clock_boot_ns()));
 }
 
 static void test_what_was_given_back_is_acked_and_the_rest_released(void **state)
@@ -280,6 +281,50 @@ static void test_a_lease_that_ran_out(void **state)
     others = times_asked(lender, "/extend 8");
     wait_until_asked(lender, "/extend 8", others + 1); /* the answer to the ack was heard */
     assert_int_equal(lease_keeper_lost(keeper), 1);
+    lease_keeper_stop(keeper);
+    lender_stop(lender);
+}
+
+/* What another worker has by now is not handed out; where this is not known, since this process
+ * stood still for longer than the lease, the sampler is asked first. */
+static void test_what_others_have_is_not_handed_out(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    const struct sampler_lease old = {.seq = 5, .attempt = 1, .expires_ms = 600000};
+    const struct sampler_lease lost = {.seq = 6, .attempt = 1, .expires_ms = 600000};
+    int64_t long_ago_ns = clock_boot_ns() - 601 * 1000000000LL;
+    assert_ok(lease_keeper_add(keeper, &old, 2, long_ago_ns));
+    lend(keeper, 7, 600000, 1);
+    assert_true(lease_keeper_hands_out(keeper, 7));
+    assert_int_equal(questions(lender), 0);
+    assert_true(lease_keeper_hands_out(keeper, 5));
+    assert_int_equal(times_asked(lender, "/extend 5,7"), 1);
+    atomic_store(&lender->lost, 6);
+    assert_ok(lease_keeper_add(keeper, &lost, 1, long_ago_ns));
+    assert_false(lease_keeper_hands_out(keeper, 6));
+    assert_true(lease_keeper_hands_out(keeper, 5));
+    assert_false(lease_keeper_hands_out(keeper, 99)); /* nobody's */
+    while (lease_keeper_lost(keeper) < 1)
+        usleep(1000);
+    assert_int_equal(lease_keeper_lost(keeper), 1);
+    lease_keeper_stop(keeper);
+    lender_stop(lender);
+}
+
+/* A sampler that does not answer in time decides nothing: it may still have the lease as ours. */
+static void test_what_nobody_knows_is_handed_out(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    const struct sampler_lease old = {.seq = 5, .attempt = 1, .expires_ms = 1000};
+    atomic_store(&lender->refusal, 403);
+    assert_ok(lease_keeper_add(keeper, &old, 1, clock_boot_ns() - 2000000000LL));
+    assert_true(lease_keeper_hands_out(keeper, 5));
+    assert_int_equal(lease_keeper_lost(keeper), 0);
+    lease_keeper_drop(keeper, 5);
     lease_keeper_stop(keeper);
     lender_stop(lender);
 }
@@ -530,6 +575,8 @@ int main(void)
         cmocka_unit_test(test_what_was_given_back_is_acked_and_the_rest_released),
         cmocka_unit_test(test_acks_that_somebody_waits_for),
         cmocka_unit_test(test_a_lease_that_ran_out),
+        cmocka_unit_test(test_what_others_have_is_not_handed_out),
+        cmocka_unit_test(test_what_nobody_knows_is_handed_out),
         cmocka_unit_test(test_more_leases_than_one_request_renews),
         cmocka_unit_test(test_an_ack_that_comes_too_late),
         cmocka_unit_test(test_a_sampler_that_refuses),
