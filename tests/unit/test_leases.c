@@ -418,6 +418,20 @@ static void test_names_of_workers(void **state)
     lease_keeper_stop(keeper);
 }
 
+/* Names of a parent are free. ThreadSanitizer ends a child that starts a thread. */
+static void check_names_in_a_child(void)
+{
+    struct lease_keeper *keeper;
+    int status;
+    if (unit_is_for_threads())
+        return;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(lease_keeper_start("http://h", NULL, NULL, "w", 1, &keeper) != OK);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 /* The sampler releases by name: the first of two to end would take the other's leases. */
 static void test_a_name_is_of_one_feed(void **state)
 {
@@ -431,12 +445,7 @@ static void test_a_name_is_of_one_feed(void **state)
     lease_keeper_stop(other);
     assert_ok(lease_keeper_start("http://g", NULL, NULL, "w", 1, &other));
     lease_keeper_stop(other);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(lease_keeper_start("http://h", NULL, NULL, "w", 1, &other) != OK);
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    check_names_in_a_child();
     lease_keeper_stop(one);
     assert_ok(lease_keeper_start("http://h", NULL, NULL, "w", 1, &one));
     lease_keeper_stop(one);
