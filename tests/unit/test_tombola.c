@@ -653,8 +653,10 @@ static void use_in_child(const struct fake_sampler *sampler, struct tombola_feed
                    "tombola_feed_put: this process");
     tombola_feed_stats(feed, &stats, sizeof(stats));
     tombola_feed_close(feed);
-#if defined(__SANITIZE_THREAD__)
-    (void)options; /* it ends a child that starts threads */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    /* The one ends a child that starts threads; to the other's allocator a lock that a thread of
+     * the parent held at the fork is locked in the child for ever. */
+    (void)options;
     (void)own;
     _exit(0);
 #else
