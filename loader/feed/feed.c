@@ -471,19 +471,23 @@ static enum error take_next(struct feed *feed, int64_t deadline_ns, struct slot 
     return OK;
 }
 
-/* Others get its batch: it is put back unseen. */
-static enum error leave_to_others(struct feed *feed, struct device_queue *queue, struct slot *slot)
+typedef void settle_lease(struct lease_keeper *keeper, int64_t seq);
+
+/* `settle`: what becomes of its lease; NULL: that is settled, or there is none. */
+static enum error put_back(struct feed *feed, struct device_queue *queue, struct slot *slot,
+                           settle_lease *settle)
 {
     int64_t seq = slot->seq;
     enum error error = device_event_record(feed->options.device, slot->released, queue);
     if (error)
         return error;
     ring_put(feed->ring, slot);
-    lease_keeper_drop(feed->leases, seq);
+    if (settle)
+        settle(feed->leases, seq);
     return OK;
 }
 
-/* The next batch that is still ours. */
+/* The next batch that is still ours: one that others get is put back unseen. */
 static enum error take_held(struct feed *feed, struct device_queue *queue, int64_t timeout_ms,
                             struct slot **ret_slot)
 {
@@ -494,7 +498,7 @@ static enum error take_held(struct feed *feed, struct device_queue *queue, int64
             error = device_queue_await(feed->options.device, queue, (*ret_slot)->copied);
         if (error || !feed->leases || lease_keeper_hands_out(feed->leases, (*ret_slot)->seq))
             return error;
-        error = leave_to_others(feed, queue, *ret_slot);
+        error = put_back(feed, queue, *ret_slot, lease_keeper_drop);
         if (error)
             return error;
     }
@@ -591,21 +595,12 @@ static struct slot *find_slot(const struct feed *feed, const struct feed_batch *
 }
 
 static enum error give_back(struct feed *feed, struct device_queue *queue,
-                            const struct feed_batch *batch,
-                            void (*settle)(struct lease_keeper *keeper, int64_t seq))
+                            const struct feed_batch *batch, settle_lease *settle)
 {
     struct slot *slot = find_slot(feed, batch);
     if (!slot)
         return ERROR_USAGE;
-    int64_t seq = slot->seq;
-    bool settled = slot->settled || !feed->leases;
-    enum error error = device_event_record(feed->options.device, slot->released, queue);
-    if (error)
-        return error;
-    ring_put(feed->ring, slot);
-    if (!settled)
-        settle(feed->leases, seq);
-    return OK;
+    return put_back(feed, queue, slot, slot->settled || !feed->leases ? NULL : settle);
 }
 
 enum error feed_settle(struct feed *feed, const struct feed_batch *batch, bool trained)

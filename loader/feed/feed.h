@@ -116,8 +116,8 @@ struct feed_batch {
     int64_t epoch, first; /* as the sampler sent them; `first` is the batch's first unit's */
     int64_t index;        /* FEED_INDEX, FEED_GRANTED: the sampler's; else counted from 0 */
     int64_t seq;          /* FEED_LEASE: the lease's */
-    int64_t attempt; /* FEED_LEASE: delivery count, 1 the first time; FEED_DRAW: the same if it was
-                           * leased before; otherwise 0 */
+    int64_t attempt;      /* FEED_LEASE: delivery count, 1 the first time; FEED_DRAW: the same if it
+                           * was leased before; otherwise 0 */
     const void *device_labels; /* [rows] or [rows, feed_classes()] of feed_labels(), in device
                                 * memory; NULL: LABELS_HOST */
     const void *weights;       /* [rows] of the options' element, host; NULL: WEIGHTS_NONE */

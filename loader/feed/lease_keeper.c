@@ -29,7 +29,7 @@
 
 struct lease_keeper {
     struct sampler_client *client; /* the thread's */
-    char worker[SAMPLER_WORKER_BYTES], stream[SAMPLER_NAME_BYTES];
+    char worker[SAMPLER_WORKER_BYTES];
     struct worker_name name;
     _Atomic int64_t next_seq, lost;
     pthread_t thread;
@@ -318,9 +318,8 @@ enum error lease_keeper_start(const char *url, const struct http_credentials *cr
     if (!error)
         error = sampler_client_open(url, credentials, stream, patience_ms, &keeper->client);
     if (!error) {
-        memcpy(keeper->stream, stream ? stream : "default", strlen(stream ? stream : "default"));
         keeper->name = (struct worker_name){.url = sampler_client_url(keeper->client),
-                                            .stream = keeper->stream,
+                                            .stream = sampler_client_stream(keeper->client),
                                             .worker = keeper->worker};
         error = worker_name_claim(&keeper->name);
     }
@@ -396,18 +395,26 @@ static bool is_doubtful(const struct lease_keeper *keeper, const struct lease *l
            lease->until_ns <= clock_boot_ns() && !stop_requested();
 }
 
-bool lease_keeper_hands_out(struct lease_keeper *keeper, int64_t seq)
+/* Under the lock. Returns the lease; NULL: there is none any more. */
+static struct lease *renew_first(struct lease_keeper *keeper, int64_t seq)
 {
     struct timespec until = clock_timespec(clock_deadline_ns(KNOW_MS));
+    struct lease *lease;
+    keeper->renew_ns = 0;
+    pthread_cond_signal(&keeper->changed);
+    do
+        lease = lease_list_find(&keeper->list, seq);
+    while (is_doubtful(keeper, lease) &&
+           !pthread_cond_clockwait(&keeper->renewed, &keeper->lock, CLOCK_MONOTONIC, &until));
+    return lease;
+}
+
+bool lease_keeper_hands_out(struct lease_keeper *keeper, int64_t seq)
+{
     pthread_mutex_lock(&keeper->lock);
     struct lease *lease = lease_list_find(&keeper->list, seq);
-    if (is_doubtful(keeper, lease)) {
-        keeper->renew_ns = 0;
-        pthread_cond_signal(&keeper->changed);
-    }
-    while (is_doubtful(keeper, lease) &&
-           !pthread_cond_clockwait(&keeper->renewed, &keeper->lock, CLOCK_MONOTONIC, &until))
-        lease = lease_list_find(&keeper->list, seq);
+    if (is_doubtful(keeper, lease))
+        lease = renew_first(keeper, seq);
     bool held = lease && !lease->lost;
     if (held)
         lease->out = true;

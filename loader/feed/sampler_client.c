@@ -124,6 +124,11 @@ const char *sampler_client_url(const struct sampler_client *client)
     return client->url;
 }
 
+const char *sampler_client_stream(const struct sampler_client *client)
+{
+    return client->stream;
+}
+
 void sampler_client_cancel(struct sampler_client *client)
 {
     http_client_cancel(client->http);

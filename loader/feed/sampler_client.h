@@ -69,6 +69,8 @@ void sampler_client_set_grace(struct sampler_client *client, int64_t grace_ms);
 
 /* The sampler's URL, as given; for messages. */
 const char *sampler_client_url(const struct sampler_client *client);
+/* The stream's name; the same. */
+const char *sampler_client_stream(const struct sampler_client *client);
 
 /* From another thread: the request in progress and all later ones end with ERROR_CANCELLED. */
 void sampler_client_cancel(struct sampler_client *client);
