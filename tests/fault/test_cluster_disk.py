@@ -43,6 +43,16 @@ def check_goes_on(trained):
     trained.workers[1].wait_for_log(r"step [1-9]\d* of")
 
 
+def check_it_goes_on_later(trained, paced, store, tmp_path):
+    """Its servers have ended: who starts it again trains each batch once to the end."""
+    for one in trained.workers:
+        one.kill()
+    last = trained.end_of_learnt() + REST
+    trained.end_at(last)
+    trained.start_all().wait()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, last)
+
+
 @pytest.fixture
 def training(start, paced, store, tmp_path):  # noqa: F811
     """training(env) -> Cluster that has saved some of what it trained."""
@@ -188,12 +198,7 @@ def test_a_slow_first_save_costs_no_step(start, disk, paced, store, tmp_path, se
         assert one.wait() == 143, one.stderr
     assert trained.saved_step() >= learnt > 0
     assert f"at step {trained.saved_step()}; training can go on from step {trained.saved_step()}, which is saved" in trained.ps[0].stderr
-    for one in trained.workers:
-        one.kill()
-    last = trained.end_of_learnt() + REST
-    trained.end_at(last)
-    trained.start_all().wait()
-    check_each_batch_once(trained.logdir, paced, store, tmp_path, last)
+    check_it_goes_on_later(trained, paced, store, tmp_path)
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -209,9 +214,4 @@ def test_a_signal_after_a_save_that_failed_costs_no_step(start, disk, paced, sto
     for index in (first, 1 - first):
         trained.ps[index].stop(status=143)
     assert trained.saved_step() >= learnt > 0
-    for one in trained.workers:
-        one.kill()
-    last = trained.end_of_learnt() + REST
-    trained.end_at(last)
-    trained.start_all().wait()
-    check_each_batch_once(trained.logdir, paced, store, tmp_path, last)
+    check_it_goes_on_later(trained, paced, store, tmp_path)

@@ -157,6 +157,11 @@ def test_a_draw_that_a_cache_answers(gateway, sampler, store):
 THREADS_ARE_LEFT = {"TSAN_OPTIONS": os.environ.get("TSAN_OPTIONS", "") + ":report_thread_leaks=0"}
 
 
+def check_no_ack_came(between, store):
+    run_fails("loader", "pull", "--sampler", between.url, "--store", store, "--lease", "--batches", 3, "--patience", 0.5, status=1,
+              env=THREADS_ARE_LEFT, says="did not ack the last 3 batches that were put back, and will redeliver them")
+
+
 def slow_acks(number, path):
     if path == "/ack":
         time.sleep(1.5)
@@ -168,16 +173,14 @@ def test_what_is_written_is_acked_before_the_end(gateway, sampler, store):
     run("loader", "pull", "--sampler", gateway(served, slow_acks).url, "--store", store, "--lease", "--batches", 3)
     assert served.get("/streams/default").json["acked"] == 3
     between = gateway(served, lambda number, path: 503 if path == "/ack" else None)
-    run_fails("loader", "pull", "--sampler", between.url, "--store", store, "--lease", "--batches", 3, "--patience", 0.5, status=1,
-              env=THREADS_ARE_LEFT, says="did not ack the last 3 batches that were put back, and will redeliver them")
+    check_no_ack_came(between, store)
 
 
 def test_an_ack_that_a_gateway_takes(gateway, sampler, store):
     """200 with a page to sign in, say: the sampler never heard of the ack."""
     served = sampler("--store", store, "--epochs", 1)
     between = gateway(served, lambda number, path: 200 if path == "/ack" else None)
-    run_fails("loader", "pull", "--sampler", between.url, "--store", store, "--lease", "--batches", 3, "--patience", 0.5, status=1,
-              env=THREADS_ARE_LEFT, says="did not ack the last 3 batches that were put back, and will redeliver them")
+    check_no_ack_came(between, store)
     assert served.get("/streams/default").json["acked"] == 0
 
 

@@ -172,15 +172,22 @@ static void test_from_the_first_word_to_the_last(void **state)
     assert_false(ended); /* the steps are, and the stream goes on */
 }
 
-static void test_workers_have_ten_seconds_to_fetch_the_last_values(void **state)
+/* A worker that knows that the training's only step is done. */
+static int begin_and_end(void)
 {
-    (void)state;
     describe_server(&served, 0, 1, 1);
     int worker = begin();
     pull(worker, 0);
     push(worker, 0, -1);
     pull(worker, -1);
     assert_int_equal(values.over, 1);
+    return worker;
+}
+
+static void test_workers_have_ten_seconds_to_fetch_the_last_values(void **state)
+{
+    (void)state;
+    int worker = begin_and_end();
     push(worker, 7, -1); /* applied no more */
     assert_int_equal(values.over, 1);
     clock_sleep_ms(60);
@@ -195,12 +202,7 @@ static void test_a_signal_after_the_end(void **state)
 {
     bool ended;
     (void)state;
-    describe_server(&served, 0, 1, 1);
-    int worker = begin();
-    pull(worker, 0);
-    push(worker, 0, -1);
-    pull(worker, -1);
-    assert_int_equal(values.over, 1);
+    int worker = begin_and_end();
     atomic_store(&served.stop, true);
     assert_int_equal(join_server(&served), OK);
     assert_int_equal(saved_step(&ended), 1);
