@@ -53,9 +53,11 @@ class Step:
         self.fail(reason, log)
         self.count(0, 1, 0, [reason])
 
-    def show_end(self, path, lines=TAIL):
+    def show_end(self, path, without=None, lines=TAIL):
+        """`without`: a pattern of lines that say nothing."""
         if path.exists():
-            self.show(path.read_text(errors="replace").splitlines()[-lines:])
+            said = path.read_text(errors="replace").splitlines()
+            self.show([line for line in said if not (without and without.match(line))][-lines:])
 
     def show(self, lines):
         """What another program said."""

@@ -13,6 +13,7 @@ from selection import all_programs
 
 RESULT = re.compile(r"^:test-result: (\w+)", re.MULTILINE)
 GOOD, BAD = {"PASS", "XFAIL"}, {"FAIL", "ERROR", "XPASS"}
+PASSES = re.compile(r"# begin |ok |PASS: |SKIP: ")
 
 # They compute for long under ThreadSanitizer, and start only the threads of frame_build, as test_frame_build does, or
 # none. Single tests of other programs are marked unit_alone (unit.h).
@@ -74,7 +75,7 @@ def check(step, build, names=None, keeps=False):
     failed = [path.with_suffix(".log") for path, found in results if BAD.intersection(found)]
     for log in failed:
         step.say(f"failed: {shown(log)}")
-        step.show_end(log)
+        step.show_end(log, PASSES)
     counted = {path.relative_to(build.folder).with_suffix("").as_posix(): counts(found) for path, found in results}
     passed, bad, skipped = map(sum, zip((0, 0, 0), *counted.values()))
     if status != 0 and bad == 0:
