@@ -16,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "loader/feed/sampler_client.h"
+#include "loader/feed/sampler_batch.h"
+#include "loader/feed/sampler_stream.h"
 
 /* Zeroed: the stream is unknown, and nothing is bounded. */
 struct lease_share {

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "loader/feed/sampler_batch.h"
+
 #define BLOCK_LIMIT 64
 
 /* Designs whose batches are the next positions of the order, at any size. */

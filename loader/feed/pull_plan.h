@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "loader/feed/sampler_client.h"
+#include "loader/feed/sampler_stream.h"
 
 struct pull_plan {
     int64_t batch_rows;    /* B */

@@ -16,7 +16,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "common/index_set.h"
-#include "loader/feed/sampler_client.h"
+#include "loader/feed/sampler_stream.h"
 
 struct rank_state {
     int64_t first, rank, world; /* as those of the walk; with parts, their places among all */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "common/error.h"
-#include "loader/feed/sampler_client.h"
+#include "loader/feed/sampler_stream.h"
 #include "loader/store/store.h"
 
 /* ERROR_INPUT naming both if the stream draws more units than the store has rows, and

@@ -15,7 +15,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "common/index_set.h"
-#include "loader/feed/sampler_client.h"
+#include "loader/feed/sampler_stream.h"
 
 struct stream_position {
     struct sampler_stream stream;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "loader/feed/sampler_client.h"
 
 #define CONNECT_MS 150L
 #define PEEK_MS 300
