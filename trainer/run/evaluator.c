@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "loader/store_open.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/events/event_writer.h"
 #include "trainer/exchange/stop_request.h"
@@ -233,9 +234,12 @@ enum error evaluator_run(const struct training_options *options)
                                   .best.step = -1};
     if (!options->test_store_uri)
         return error_set(ERROR_USAGE, "an evaluator scores checkpoints on --test-store URI");
+    enum error error = store_check_uri(options->test_store_uri); /* not at the first checkpoint */
+    if (error)
+        return error;
     struct hang hang; /* may end the process: files are renamed only when complete */
     hang_begin(&hang, HANG_MS, "while a file of the logdir %s does not answer", options->logdir);
-    enum error error = buffer_print(&evaluator.pointer, "%s/checkpoint", options->logdir);
+    error = buffer_print(&evaluator.pointer, "%s/checkpoint", options->logdir);
     if (!error)
         error = engine_open(&options->engine, &evaluator.engine);
     if (!error && evaluator.has_servers)
