@@ -692,6 +692,30 @@ assert states[5:] == states[2:5], [state["tombola"]["next_index"] for state in s
 """)
 
 
+def test_a_state_of_a_later_epoch_is_loaded_in_the_middle_of_a_loop(program):
+    """The loop goes on with the rest of that epoch."""
+    program("""
+loader = tombola.Loader(url, store, batch_size=100, pull="index")
+first = [ids.tolist() for ids, _, _ in loader]
+second, states = [], []
+for ids, _, _ in loader:
+    second.append(ids.tolist())
+    states.append(loader.state_dict())
+for state, rest in ((states[4], second[5:]), (states[-1], None)):
+    again = tombola.Loader(url, store, batch_size=100, pull="index")
+    seen = []
+    for ids, _, _ in again:
+        seen.append(ids.tolist())
+        if len(seen) == 3:
+            again.load_state_dict(state)
+    assert seen[:3] == first[:3]
+    if rest is None:
+        assert len(seen) == 3 + len(first) and seen[3:] != first, "the third epoch"
+    else:
+        assert seen[3:] == rest, (len(seen), len(rest))
+""", "--epochs", 3)
+
+
 @pytest.mark.parametrize("options", [(), ("--tail", "span"), ("--tail", "drop")], ids=["keep", "span", "drop"])
 def test_ranks_take_equally_many_steps_in_each_loop(program, options):
     """Where an epoch is no whole number of rounds, and so the states of all ranks are one at a loop's end."""

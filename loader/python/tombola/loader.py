@@ -330,6 +330,8 @@ class Loader:
         self._options["first_index"] = 0
         self.close()
         self._open(state)
+        for loop in list(self._loops):
+            loop.begin_again()
 
     def stats(self) -> dict[str, int]:
         """Counts and times as in tombola.h: batches, rows, wait_ns, lost, ..."""
@@ -406,6 +408,10 @@ class Epoch(_core.Iteration):
 
     def __iter__(self) -> Epoch:
         return self
+
+    def begin_again(self) -> None:
+        """Its first epoch is that of the next batch: a state may be of a later epoch."""
+        self._first = None
 
     def __next__(self) -> Arrays:
         self.settle(True)
