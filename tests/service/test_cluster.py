@@ -465,6 +465,17 @@ def test_all_are_told_to_end(lasting, paced, store, tmp_path):
     go_on_from_saved(trained, paced, store, tmp_path)
 
 
+def test_a_chief_that_is_told_to_end_when_all_is_over(lasting):
+    """It waits for a worker to fetch the last values; a signal then is no failure: the training is complete."""
+    trained = slow(lasting, servers=0).start_all()
+    go_on(trained, 0)
+    trained.workers[1].signal(signal.SIGSTOP)
+    trained.workers[0].wait_for_log(rf"saved .*model\.ckpt-{SLOW_STEPS}\.")
+    trained.workers[0].stop(status=0)
+    trained.workers[1].kill()
+    assert saved_step(trained) == SLOW_STEPS
+
+
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_server_that_is_told_to_end_saves_first(lasting, index):
     trained = lasting(save_secs=0).start_all()
