@@ -127,7 +127,7 @@ static enum error check_url(const char *url)
     if (code == CURLUE_OUT_OF_MEMORY)
         error = error_set_memory(strlen(url), "a URL");
     else if (code != CURLUE_NO_QUERY || !is_http)
-        error = error_set(ERROR_USAGE, "%s is no URL of a server; http://HOST:PORT is right",
+        error = error_set(ERROR_USAGE, "%s is not the URL of a server, such as http://HOST:PORT",
                           text_quote(shown, sizeof(shown), url, strlen(url)));
     curl_free(scheme);
     curl_free(query);
@@ -359,7 +359,7 @@ static const char *reason_of(const struct http_client *client, CURLcode code)
 static const char *advice_for(CURLcode code)
 {
     if (code == CURLE_SSL_CONNECT_ERROR)
-        return "; if the server speaks no TLS, http:// is right";
+        return "; if the server does not use TLS, use http://";
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
         return "; TOMBOLA_CA must name the PEM file of those who may have signed its certificate";
     return "";

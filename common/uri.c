@@ -64,7 +64,7 @@ static enum error add_owned(struct uri_query *query, char *key, char *value)
             error = error_set(ERROR_USAGE, "parameter %s is given twice", shown);
     }
     if (!error && !key[0])
-        error = error_set(ERROR_USAGE, "a parameter without a name; key=value&key=value is right");
+        error = error_set(ERROR_USAGE, "a parameter without a name; write key=value&key=value");
     if (!error && query->count == URI_PARAMETERS_LIMIT)
         error = error_set(ERROR_USAGE, "more than %d parameters", URI_PARAMETERS_LIMIT);
     if (error) {
@@ -255,10 +255,11 @@ enum error uri_init(struct uri *uri, const char *text)
     if (!error)
         error = copy_path(uri, path, (size_t)(mark - path), as_it_stands);
     if (!error && !uri->path[0])
-        error = error_set(ERROR_USAGE,
-                          "\"%s\" names nothing; csv:PATH, parquet:PATH, sqlite:PATH, rows:PATH, "
-                          "idx:PATH, range:N or postgresql://HOST/DATABASE is right",
-                          text);
+        error =
+            error_set(ERROR_USAGE,
+                      "\"%s\" names nothing; use csv:PATH, parquet:PATH, sqlite:PATH, rows:PATH, "
+                      "idx:PATH, range:N or postgresql://HOST/DATABASE",
+                      text);
     if (!error)
         error = uri_query_init(&uri->query, *mark ? mark + 1 : NULL);
     if (error) {

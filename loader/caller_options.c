@@ -22,10 +22,9 @@
 static enum error check_options(const struct tombola_options *options)
 {
     if (!options->sampler_url)
-        return error_set(ERROR_USAGE, "sampler_url is NULL; \"http://HOST:PORT\" is right");
+        return error_set(ERROR_USAGE, "sampler_url is NULL; give \"http://HOST:PORT\"");
     if (!options->store_uri)
-        return error_set(ERROR_USAGE,
-                         "store_uri is NULL; \"sqlite:PATH\" or \"csv:PATH\" is right");
+        return error_set(ERROR_USAGE, "store_uri is NULL; give \"sqlite:PATH\" or \"csv:PATH\"");
     if (options->pull < TOMBOLA_LEASE || options->pull > TOMBOLA_DRAW)
         return error_set(ERROR_USAGE, "pull is %d; 0 to 2 (enum tombola_pull) are possible",
                          options->pull);
@@ -60,7 +59,7 @@ static enum error check_options(const struct tombola_options *options)
         return error_set(ERROR_USAGE, "weights is %d; 0 to 2 (enum tombola_weights) are possible",
                          options->weights);
     if (options->batches < 0)
-        return error_set(ERROR_USAGE, "batches is %lld; 0 (to the stream's end) or more is right",
+        return error_set(ERROR_USAGE, "batches is %lld; give 0 (to the stream's end) or more",
                          (long long)options->batches);
     return OK;
 }
@@ -71,8 +70,8 @@ enum error caller_options_take(const struct tombola_options *given,
     const size_t known = sizeof(*ret_options);
     size_t bytes = given ? given->struct_bytes : 0;
     if (bytes < offsetof(struct tombola_options, batch_rows) || bytes > 65536)
-        return error_set(ERROR_USAGE,
-                         "struct_bytes is %zu; sizeof(struct tombola_options) is right", bytes);
+        return error_set(ERROR_USAGE, "struct_bytes is %zu; give sizeof(struct tombola_options)",
+                         bytes);
     for (size_t i = known; i < bytes; i++) {
         if (((const char *)given)[i] != 0)
             return error_set(ERROR_USAGE, "the options hold more than this libtombola (%s) knows",
@@ -111,7 +110,7 @@ static enum error choose_folder(const struct tombola_options *options, struct st
     const char *limit = getenv("TOMBOLA_CACHE_LIMIT");
     int64_t bytes = 0;
     if (options->cache_limit == 0 && limit && limit[0] && !text_parse_bytes(limit, 0, &bytes))
-        return error_set(ERROR_USAGE, "TOMBOLA_CACHE_LIMIT is \"%s\"; a number of bytes is right",
+        return error_set(ERROR_USAGE, "TOMBOLA_CACHE_LIMIT is \"%s\"; give a number of bytes",
                          limit);
     kept->folder = options->cache_dir ? options->cache_dir : getenv("TOMBOLA_CACHE");
     kept->folder_limit_bytes = options->cache_limit ? options->cache_limit : (uint64_t)bytes;

@@ -46,21 +46,21 @@ static const struct {
 } others[] = {
     {".gz", "a compressed file is a store only if it is CSV or IDX (csv:PATH, idx:PATH); unpack "
             "others (gzip -d)"},
-    {".bz2", "a compressed file is no store; unpack it (bzip2 -d)"},
-    {".xz", "a compressed file is no store; unpack it (xz -d)"},
+    {".bz2", "files compressed like this are not read; unpack it (bzip2 -d)"},
+    {".xz", "files compressed like this are not read; unpack it (xz -d)"},
     {".zst", "a compressed file is a store only if it is CSV or IDX (csv:PATH, idx:PATH); unpack "
              "others (zstd -d)"},
-    {".zip", "a compressed file is no store; unpack it (unzip)"},
+    {".zip", "files compressed like this are not read; unpack it (unzip)"},
     {".txt", "rows of text are csv:PATH, whatever the file is called (delimiter=tab, ; or | in the "
              "URI where it is no comma)"},
     {".json|.jsonl|.ndjson",
-     "JSON is no store; make it CSV (DuckDB: COPY (FROM 'x.json') TO 'x.csv')"},
-    {".xlsx|.xls|.ods", "a spreadsheet is no store; save it as CSV in UTF-8"},
-    {".feather|.arrow", "Arrow is no store; make it CSV (pandas: read_feather(\"x.feather\")"
+     "JSON is not read; make it CSV (DuckDB: COPY (FROM 'x.json') TO 'x.csv')"},
+    {".xlsx|.xls|.ods", "spreadsheets are not read; save it as CSV in UTF-8"},
+    {".feather|.arrow", "Arrow files are not read; make it CSV (pandas: read_feather(\"x.feather\")"
                         ".to_csv(\"x.csv\", index=False))"},
-    {".tfrecord|.tfrecords", "TensorFlow's records are no store; write their features as CSV"},
+    {".tfrecord|.tfrecords", "TensorFlow's records are not read; write their features as CSV"},
     {".npy|.npz",
-     "NumPy's format is no store; make it CSV (numpy.savetxt(\"x.csv\", x, delimiter=\",\"))"},
+     "NumPy's format is not read; make it CSV (numpy.savetxt(\"x.csv\", x, delimiter=\",\"))"},
 };
 
 static enum error refuse_kind(const char *text, const struct uri *uri)

@@ -41,7 +41,7 @@ enum error cache_folder_open(struct cache_folder *folder, const char *path)
         return error_set_errno(errno == ENOENT ? ERROR_NOT_FOUND : ERROR_IO, errno,
                                "cannot look at the folder %s", path);
     if (!S_ISDIR(status.st_mode))
-        return error_set(ERROR_INPUT, "%s is no folder; that of --cache is right", path);
+        return error_set(ERROR_INPUT, "%s is not a folder; give the one of --cache", path);
     *folder = (struct cache_folder){.path = file_real_path(path)};
     return folder->path ? OK : ERROR_MEMORY;
 }

@@ -63,7 +63,7 @@ enum error device_open(const char *name, struct device **ret_device)
     if (strncmp(name, prefix, prefix_length) == 0 &&
         text_parse_integer(name + prefix_length, strlen(name) - prefix_length, 0, INT_MAX, &index))
         return open_cuda((int)index, ret_device);
-    return error_set(ERROR_USAGE, "%s is no device; \"auto\", \"cpu\", \"cuda\" and \"cuda:N\" are",
+    return error_set(ERROR_USAGE, "%s is not a device: \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"",
                      text_quote(shown, sizeof(shown), name, strlen(name)));
 }
 

@@ -21,12 +21,12 @@ enum error feature_moments_check(const struct feature_moments *moments, size_t f
     if (channels == 0 || features % channels != 0)
         return error_set(ERROR_USAGE,
                          "mean and deviation of %zu channels; a row has %zu features, which as "
-                         "many runs of equal length make: 1 and %zu are right",
+                         "many runs of equal length make, as 1 and %zu would",
                          channels, features, features);
     for (size_t i = 0; i < channels; i++) {
         float mean = mean_of(moments, i), deviation = deviation_of(moments, i);
         if (!isfinite(mean))
-            return error_set(ERROR_USAGE, "mean %zu is %g; a finite number is right", i, mean);
+            return error_set(ERROR_USAGE, "mean %zu is %g, which is not finite", i, mean);
         if (!isfinite(deviation) || deviation <= 0)
             return error_set(ERROR_USAGE,
                              "deviation %zu is %g; a finite number above 0 is right (1 for a "

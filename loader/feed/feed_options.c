@@ -146,7 +146,8 @@ static enum error check_labels(struct feed_options *options)
     if (label_element_is_one_hot(options->labels))
         return one_hot_classes(options->store, options->classes, &options->classes);
     if (options->classes > 0)
-        return error_set(ERROR_USAGE, "%zu classes of labels that are not one-hot; 0 is right",
+        return error_set(ERROR_USAGE,
+                         "%zu classes are given for labels that are not one-hot; give 0",
                          options->classes);
     if (options->labels == LABELS_I64 && info->label_kind == LABEL_REAL)
         return error_set(ERROR_USAGE,
@@ -206,8 +207,8 @@ static enum error check_lengths(struct feed_options *options)
                          info->uri);
     if (options->resident_bytes != 0 && options->resident_bytes != FEED_RESIDENT_AUTO)
         return error_set(ERROR_USAGE,
-                         "%s has rows that differ in length, which do not stay on the device; no "
-                         "memory for them there (resident) is right",
+                         "%s has rows that differ in length, which do not stay on the device; "
+                         "reserve no memory for them there (resident)",
                          info->uri);
     options->resident_bytes = 0;
     return OK;

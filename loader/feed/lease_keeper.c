@@ -283,7 +283,7 @@ static enum error name_worker(struct lease_keeper *keeper, const char *worker)
     uint32_t chance = (uint32_t)clock_now_ns();
     size_t length = worker ? strlen(worker) : 0;
     if (length >= SAMPLER_WORKER_BYTES || (worker && strspn(worker, allowed) != length))
-        return error_set(ERROR_USAGE, "%s is no name of a worker; 1 to %d of [A-Za-z0-9._:-] are",
+        return error_set(ERROR_USAGE, "%s is not the name of a worker: 1 to %d of [A-Za-z0-9._:-]",
                          text_quote(shown, sizeof(shown), worker, length),
                          SAMPLER_WORKER_BYTES - 1);
     if (length > 0) {

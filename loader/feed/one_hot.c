@@ -89,8 +89,9 @@ enum error one_hot_codes(const struct store_info *info, const int64_t *ids, cons
     for (size_t i = 0; i < rows; i++) {
         if (!(labels[i] >= 0 && labels[i] < (double)classes))
             return error_set(ERROR_INPUT,
-                             "id %" PRId64 " of %s has the label %.17g, which is no code of %zu "
-                             "classes: 0 to %zu are",
+                             "id %" PRId64
+                             " of %s has the label %.17g, which is not one of the codes of "
+                             "%zu classes, 0 to %zu",
                              ids[i], info->uri, labels[i], classes, classes - 1);
         codes[i] = (uint32_t)labels[i];
     }

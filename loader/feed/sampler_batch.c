@@ -56,7 +56,7 @@ static enum error parse(const char *bytes, size_t length, bool listed,
     char shown[TEXT_QUOTE_BYTES];
     if (length < sizeof(header) || memcmp(bytes, SAMPLER_BATCH_MAGIC, sizeof(header.magic)) != 0)
         return error_set(ERROR_INPUT,
-                         "%zu bytes that are no binary batch (%s; a batch starts with \"%s\")",
+                         "%zu bytes that are not a binary batch (%s; a batch starts with \"%s\")",
                          length, text_quote(shown, sizeof(shown), bytes, length < 24 ? length : 24),
                          SAMPLER_BATCH_MAGIC);
     assert((uintptr_t)bytes % sizeof(int64_t) == 0);
@@ -95,7 +95,7 @@ enum error sampler_batch_parse_listed(const void *bytes, size_t length,
     if (lease->seq < 0 || lease->attempt < 1 || lease->expires_ms < 0)
         return error_set(ERROR_INPUT,
                          "a lease with seq %" PRId64 ", lent %" PRId64 " times, for %" PRId64
-                         " ms; at least 0, 1 and 0 are right",
+                         " ms; the least are 0, 1 and 0",
                          lease->seq, lease->attempt, lease->expires_ms);
     *ret_batch = batch;
     *ret_used = sampler_batch_bytes(batch.rows, true);

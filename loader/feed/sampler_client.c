@@ -46,7 +46,7 @@ static enum error check_stream_name(const char *name)
     size_t length = strlen(name);
     if (length > 0 && length < SAMPLER_NAME_BYTES && strspn(name, allowed) == length)
         return OK;
-    return error_set(ERROR_USAGE, "%s is no name of a stream; 1 to %d of [A-Za-z0-9._-] are",
+    return error_set(ERROR_USAGE, "%s is not the name of a stream: 1 to %d of [A-Za-z0-9._-]",
                      text_quote(shown, sizeof(shown), name, length), SAMPLER_NAME_BYTES - 1);
 }
 

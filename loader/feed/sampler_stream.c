@@ -29,8 +29,8 @@ static enum error read_count(const cJSON *object, const char *key, const char *w
 {
     enum error error = json_get_integer(object, key, what, ret_value);
     if (!error && *ret_value < minimum)
-        error = error_set(ERROR_INPUT, "%s: \"%s\" is %" PRId64 "; at least %" PRId64 " is right",
-                          what, key, *ret_value, minimum);
+        error = error_set(ERROR_INPUT, "%s: \"%s\" is %" PRId64 ", less than %" PRId64, what, key,
+                          *ret_value, minimum);
     return error;
 }
 

@@ -100,10 +100,10 @@ static enum error check_labels(const struct idx_store *store, const struct idx_h
                                const char *path)
 {
     if (labels->values != 1)
-        return error_set(ERROR_INPUT, "%s holds no labels, but %zu values a row; one is right",
+        return error_set(ERROR_INPUT, "%s does not hold labels: it has %zu values a row, not one",
                          path, labels->values);
     if (labels->type == IDX_F32 || labels->type == IDX_F64)
-        return error_set(ERROR_INPUT, "%s holds no labels, but floats; integers are right", path);
+        return error_set(ERROR_INPUT, "%s does not hold labels: it has floats, not integers", path);
     if (labels->rows != store->text.header.rows)
         return error_set(ERROR_INPUT, "%s has %" PRId64 " labels, %s has %" PRId64 " rows", path,
                          labels->rows, store->path, store->text.header.rows);

@@ -47,7 +47,7 @@ static bool is_let_go_from_inside(const struct iteration_object *self)
 static PyObject *iteration_hold(struct iteration_object *self, PyObject *batch)
 {
     if (!Py_IS_TYPE(batch, core_state(Py_TYPE(self))->batch_type))
-        return PyErr_Format(PyExc_TypeError, "a Batch is right");
+        return PyErr_Format(PyExc_TypeError, "not a Batch");
     Py_INCREF(batch);
     Py_BEGIN_CRITICAL_SECTION(self);
     if (!self->is_placed)

@@ -46,7 +46,7 @@ static PyObject *core_set_errors(PyObject *module, PyObject *errors)
 {
     struct module_state *state = PyModule_GetState(module);
     if (!PyDict_Check(errors))
-        return PyErr_Format(PyExc_TypeError, "a dict is right");
+        return PyErr_Format(PyExc_TypeError, "not a dict");
     Py_INCREF(errors);
     Py_XSETREF(state->errors, errors);
     Py_RETURN_NONE;

@@ -203,7 +203,7 @@ enum error rows_header_measure(const void *bytes, uint64_t file_bytes, const cha
     struct rows_head head;
     if (file_bytes < sizeof(head.magic) || memcmp(bytes, ROWS_MAGIC, sizeof(head.magic)) != 0)
         return error_set(ERROR_INPUT,
-                         "%s is no row file: it does not begin with \"" ROWS_MAGIC
+                         "%s is not a row file: it does not begin with \"" ROWS_MAGIC
                          "\"; `tombola-loader import SOURCE rows:PATH` makes one",
                          path);
     if (file_bytes < sizeof(head))

@@ -99,7 +99,7 @@ static enum error take_texts(struct rows_keys *keys, int64_t row, struct rows_ke
     if (crc32c_add(0, at, bytes) != texts->checksum)
         return refuse_texts(keys, row, from, "are damaged: their checksum differs");
     if (!text_is_utf8((const char *)at, bytes))
-        return refuse_texts(keys, row, from, "are no texts in UTF-8");
+        return refuse_texts(keys, row, from, "are not texts in UTF-8");
     keys->texts_end = texts->end;
     if (real)
         taken->label = (struct text){.data = (const char *)at, .length = texts->label_bytes};

@@ -16,7 +16,7 @@ struct listed_file {
 static enum error refuse(const char *before, const char *now)
 {
     if (strcmp(before, now) == 0)
-        return error_set(ERROR_INPUT, "the file %s is given twice; once is right", now);
+        return error_set(ERROR_INPUT, "the file %s is given twice", now);
     return error_set(ERROR_INPUT, "%s and %s are the same file; list it once", before, now);
 }
 

@@ -48,7 +48,7 @@ bool feature_blob_copy(const void *bytes, size_t length, size_t features, enum e
         return true;
     }
     if (length == wanted)
-        snprintf(ret_wanted, FEATURE_BLOB_TEXT_BYTES, "a finite number (element %zu is none)", bad);
+        snprintf(ret_wanted, FEATURE_BLOB_TEXT_BYTES, "a finite number (element %zu is not)", bad);
     else
         snprintf(ret_wanted, FEATURE_BLOB_TEXT_BYTES, "a %s of %zu %s", kind, wanted,
                  text_plural((int64_t)wanted, "byte", "bytes"));

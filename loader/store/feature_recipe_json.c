@@ -179,7 +179,7 @@ static enum error parse_column(const cJSON *json, const char *what,
                                 column->name)
                     : OK;
     if (!cJSON_IsNumber(fill) || !isfinite((float)fill->valuedouble))
-        return error_set(ERROR_INPUT, "%s: the \"fill\" of \"%s\" is no number", what,
+        return error_set(ERROR_INPUT, "%s: the \"fill\" of \"%s\" is not a number", what,
                          column->name);
     column->fill = (float)fill->valuedouble;
     return OK;
@@ -216,7 +216,7 @@ enum error feature_recipe_parse(const char *text, const char *what,
     struct feature_recipe *recipe = NULL;
     enum error error = json_parse(text, strlen(text), what, &json);
     if (!error && !cJSON_IsObject(json))
-        error = error_set(ERROR_INPUT, "%s is no object", what);
+        error = error_set(ERROR_INPUT, "%s is not an object", what);
     if (!error)
         error = parse_request(json, what, &request);
     if (!error) {

@@ -255,7 +255,7 @@ static enum error refuse_categories(const struct recipe_column *column,
                          "other columns",
                          column->name, RECIPE_CATEGORIES_LIMIT, example);
     return error_set(ERROR_INPUT,
-                     "column \"%s\" has a text of more than %d bytes, which is no category; "
+                     "column \"%s\" has a text of more than %d bytes, too long for a category; "
                      "features= in the URI leaves it out",
                      column->name, RECIPE_CATEGORY_BYTES_LIMIT);
 }

@@ -22,11 +22,11 @@ enum error range_parse(struct uri *uri, struct range *ret_range)
     struct range range = {.units = 0};
     char shown[TEXT_QUOTE_BYTES];
     if (!text_parse_integer(uri->path, strlen(uri->path), 1, RANGE_UNITS_LIMIT, &range.units))
-        return error_set(ERROR_USAGE,
-                         SCHEME ":%s is not a number of units: " SCHEME ":N?labels=K with N from 1 "
-                                "to %" PRId64 " is right",
-                         text_quote(shown, sizeof(shown), uri->path, strlen(uri->path)),
-                         RANGE_UNITS_LIMIT);
+        return error_set(
+            ERROR_USAGE,
+            SCHEME ":%s is not a number of units: give " SCHEME ":N?labels=K with N from "
+                   "1 to %" PRId64,
+            text_quote(shown, sizeof(shown), uri->path, strlen(uri->path)), RANGE_UNITS_LIMIT);
     enum error error =
         uri_query_integer(&uri->query, "labels", 1, RANGE_LABELS_LIMIT, 0, &range.labels);
     if (!error)

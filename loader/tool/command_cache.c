@@ -129,7 +129,7 @@ static enum error check_name(const struct choice *choice)
     if (choice->is_all || choice->is_stale || is_beginning || is_file)
         return OK;
     return error_set(ERROR_USAGE,
-                     "--remove %.*s: all, stale, or the first %d digits or more of a key are right",
+                     "--remove %.*s: give all, stale, or the first %d digits or more of a key",
                      (int)choice->length, choice->word, LEAST_DIGITS);
 }
 

@@ -67,7 +67,7 @@ enum error row_writer_open(const char *format, const struct store_info *info,
 {
     const struct row_writer_ops *ops = find(format);
     if (!ops)
-        return error_set(ERROR_USAGE, "\"%s\" is no format of rows; csv, npy and raw are", format);
+        return error_set(ERROR_USAGE, "--format %s: give csv, npy or raw", format);
     struct row_writer *writer = array_new(1, sizeof(*writer), "a row writer");
     if (!writer)
         return ERROR_MEMORY;

@@ -66,7 +66,7 @@ enum error frame_set_parse(const char *option, const char *text, char ret_name[F
         return OK;
     }
     if (text[length + 1] == '\0')
-        return error_set(ERROR_USAGE, "--%s %s: nothing stands behind the name; NAME=%s is right",
+        return error_set(ERROR_USAGE, "--%s %s: nothing stands behind the name; write NAME=%s",
                          option, text, strcmp(option, "store") == 0 ? "URI" : "FILE");
     snprintf(ret_name, FRAME_NAME_BYTES, "%.*s", (int)length, text);
     *ret_rest = text + length + 1;

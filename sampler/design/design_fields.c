@@ -400,8 +400,7 @@ enum error design_fields_canonical(const struct frame *frame, const char *design
     if (error)
         return error;
     if (fields.column && fields.deviations)
-        error =
-            error_set(ERROR_USAGE, "column and deviations are both given; one of them is right");
+        error = error_set(ERROR_USAGE, "column and deviations are both given; give one of them");
     else
         error = design_fields_text(frame, &fields, ret_text);
     design_fields_release(&fields);

@@ -90,7 +90,7 @@ static enum error open_dictionary(const struct mapped_file *file, uint32_t to_ki
     dictionary->text_bytes = texts->count;
     dictionary->are_integers = texts->first == 1;
     dictionary->count = (uint32_t)offsets->count - 1;
-    return dictionary_is_sound(dictionary) ? OK : damaged(file, "the names of its labels are none");
+    return dictionary_is_sound(dictionary) ? OK : damaged(file, "its labels' names are not valid");
 }
 
 /* Starts from 0 to N, no category empty. */

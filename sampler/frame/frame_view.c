@@ -22,7 +22,7 @@ static enum error check_rows(const struct frame *whole, int64_t begin, int64_t e
         return OK;
     return error_set(ERROR_USAGE,
                      "rows %" PRId64 ":%" PRId64 " are not a part of the frame's %" PRId64
-                     " %s: 0 <= A < B <= %" PRId64 " is right",
+                     " %s, of which 0 <= A < B <= %" PRId64 " are",
                      begin, end, whole->units, text_plural(whole->units, "unit", "units"),
                      whole->units);
 }

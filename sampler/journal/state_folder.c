@@ -273,7 +273,7 @@ static enum error lock_folder(struct state *state)
         return error_set_errno(ERROR_IO, errno, "state lock %s", state->lock_path);
     if (!is_holder(state->before, (size_t)length))
         return error_set(ERROR_INPUT,
-                         "state lock %s holds something else than a process number: it is no "
+                         "state lock %s holds something other than a process number: it is not a "
                          "sampler's, and was left as it is; move it away, or give --state a folder "
                          "of its own",
                          state->lock_path);

@@ -58,8 +58,7 @@ enum error batching_check_size(const struct batching *batching, int64_t size)
     int64_t only = batching->order ? order_batch_size(batching->order) : 0;
     if (only > 0 && size != only)
         return error_set(ERROR_USAGE,
-                         "size=%" PRId64 " is not this design's batch size; %" PRId64
-                         " (p * k) is right",
+                         "size=%" PRId64 " is not this design's batch size, %" PRId64 " (p * k)",
                          size, only);
     if (batching->tail == TAIL_DROP && size > batching->epoch_positions)
         return error_set(ERROR_USAGE,

@@ -240,7 +240,7 @@ def test_caches_are_removed_by_name_and_to_a_limit(kept, pulls, tmp_path):
     for word in ("abc", "ABCD", "../x", keys[0] + ".lock"):
         run_fails("loader", "cache", "--cache", kept.folder, "--remove", word, says=["--remove", "4 digits"])
     run_fails("loader", "cache", "--cache", tmp_path / "nowhere", says="nowhere")
-    run_fails("loader", "cache", "--cache", tmp_path / "0.csv", says="is no folder")
+    run_fails("loader", "cache", "--cache", tmp_path / "0.csv", says="is not a folder")
     assert set(kept.listed("--remove", keys[0][:12], "--remove", keys[1] + ".rows")) == set(keys[2:])
     size = kept.listed()[keys[2]]["bytes"]
     os.utime(kept.listed()[keys[2]]["path"], (time.time() + 60, time.time()))

@@ -329,7 +329,7 @@ BAD_URIS = {
     "bad boolean": ("csv:{}/good.csv?header=maybe", "yes or no"),
     "unknown ending": ("{}/good.xyz", "which kind of store"),
     "no database": ("sqlite:{}/good.csv", "is not an SQLite 3 file"),
-    "no row file": ("rows:{}/good.csv", "good.csv is no row file"),
+    "no row file": ("rows:{}/good.csv", "good.csv is not a row file"),
     "missing row file": ("rows:{}/absent.rows", "absent.rows"),
     "parameter of a row file": ("rows:{}/good.csv?label=x", 'unknown parameter "label"'),
     "missing database": ("sqlite:{}/absent.db", "absent.db"),

@@ -226,7 +226,7 @@ def test_memory_holds_a_batch_however_well_pages_encode_it(files, module):
     ("null-all", "longest=any", 'row 0: column "x" is null; a list belongs there'),
     ("null-bytes", "", "a value of 2 bytes belongs there\n"),
     ("null-bytes", "longest=any", 'row 1: column "x" is null; a value of bytes belongs there'),
-    ("nan-bytes", "longest=any&element=f32", 'row 1: column "x" is 8 bytes; a finite number (element 1 is none) belongs there'),
+    ("nan-bytes", "longest=any&element=f32", 'row 1: column "x" is 8 bytes; a finite number (element 1 is not) belongs there'),
     ("no-floats", "longest=any&element=f32", 'row 1: column "x" is 5 bytes; a value of 32-bit floats belongs there'),
     ("looks-float-late", "longest=any", "look like 2 32-bit floats, and may be 8 integers"),
     ("twice", "", "the id 5 is there twice, in the rows 0 and 1"),

@@ -204,7 +204,7 @@ with tombola.Loader(url, store, one_hot=True, num_classes=4) as loader:
     try:
         list(loader)
     except tombola.Error as error:
-        assert "is no code of 4 classes" in str(error), error
+        assert "is not one of the codes of 4 classes" in str(error), error
     else:
         raise AssertionError("4 was a code of 4 classes")
 """, sampler("--store", store).url, store)

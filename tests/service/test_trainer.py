@@ -302,7 +302,7 @@ def test_more_steps_go_on_and_enough_steps_are_enough(served, store, tmp_path):
 @pytest.mark.parametrize("change, says", [
     ({"batch_size": 51}, "--batch-size 51"), ({"device": "tpu"}, "tpu"), ({"blas": "mkl"}, "mkl"),
     ({"feature_scale": 2}, "--feature-scale 2"), ({"test_store": "none.csv"}, "none.csv"),
-    ({"sampler": "nonsense://x"}, "nonsense"), ({"sampler": ""}, "no URL"), ({"store": "none.db"}, "none.db"),
+    ({"sampler": "nonsense://x"}, "nonsense"), ({"sampler": ""}, "not the URL"), ({"store": "none.db"}, "none.db"),
     ({"store": "rows.dat"}, "which kind of store"), ({"store": "csv:none-*.csv"}, "none-*.csv"),
 ])
 def test_options_are_checked_when_nothing_is_left_too(store, trained, change, says):

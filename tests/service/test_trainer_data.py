@@ -99,7 +99,7 @@ def test_a_feature_that_is_not_finite_makes_no_row(sampler, tmp_path):
             (row, row % 2, struct.pack("<2f", row, math.inf if row == 33 else 1)) for row in range(100)])
     uri = f"sqlite:{tmp_path}/bad.db?element=f32"
     words = options(sampler("--store", uri), uri, tmp_path / "run", **{**CLASSIFIER, "train_steps": 20})
-    run_fails("trainer", *words, "--normalize", says=["id 33", "a finite number (element 1 is none)"])
+    run_fails("trainer", *words, "--normalize", says=["id 33", "a finite number (element 1 is not)"])
     assert "bad rows were left out" in run("trainer", *words, "--normalize", "--bad-rows", "skip").stderr
 
 

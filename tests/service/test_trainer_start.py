@@ -340,7 +340,7 @@ def test_tls_is_explained(sampler, store, tmp_path):
     train_fails(secure.url, store, tmp_path / "run", ["certificate", "TOMBOLA_CA must name"], status=1, patience=1)
     train(secure.url, store, tmp_path / "run", train_steps=2, env={"TOMBOLA_CA": str(cert)})
     plain = sampler("--store", store, "--seed", 7)
-    train_fails(plain.url.replace("http:", "https:"), store, tmp_path / "run", ["http:// is right"], status=1,
+    train_fails(plain.url.replace("http:", "https:"), store, tmp_path / "run", ["use http://"], status=1,
                 env={"TOMBOLA_CA": str(cert)}, patience=1, train_steps=9)
 
 

@@ -123,7 +123,7 @@ static void test_all_else_is_named(void **state)
     const char *given = "{\"column\":\"x\",\"deviations\":{\"1\":1}}";
     assert_ok(json_parse(given, strlen(given), "fields", &both));
     assert_fails(design_fields_canonical(frame, "neyman", false, both, &text), ERROR_USAGE,
-                 "one of them is right");
+                 "give one of them");
     cJSON_Delete(both);
     frame_free(frame);
 }

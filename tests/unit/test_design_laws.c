@@ -580,7 +580,8 @@ static void test_sizes_that_a_cut_refuses(void **state)
     struct order *order = new_order(frame, "pxk", "{\"p\":2,\"k\":3}", 1);
     struct batching cut = {.order = order, .epoch_positions = order_epoch_positions(order)};
     assert_ok(batching_check_size(&cut, 6));
-    assert_fails(batching_check_size(&cut, 5), ERROR_USAGE, "6 (p * k) is right");
+    assert_fails(batching_check_size(&cut, 5), ERROR_USAGE,
+                 "not this design's batch size, 6 (p * k)");
     order_free(order);
     order = new_order(frame, "bernoulli", "{\"rate\":0.1}", 1);
     cut = (struct batching){.order = order, .epoch_positions = 100, .tail = TAIL_DROP};

@@ -68,7 +68,7 @@ static void test_what_does_not_is_refused(void **state)
     check(memory, 2, 1, ELEMENT_U8, "a BLOB of 1 byte");
     check(memory + 1, 7, 7, ELEMENT_F32, "a BLOB of 28 bytes");
     check(memory, FEATURE_BLOB_NONE, 0, ELEMENT_U8, "a BLOB of 0 bytes");
-    check(memory + 1, 28, 7, ELEMENT_F32, "a finite number (element 3 is none)");
+    check(memory + 1, 28, 7, ELEMENT_F32, "a finite number (element 3 is not)");
     check(memory + 1, 12, 3, ELEMENT_F32, NULL);
     check(memory + 1, 28, 7, ELEMENT_I32, NULL); /* any bits are an integer */
     check(memory + 1, 27, 7, ELEMENT_I32, "a BLOB of 28 bytes");

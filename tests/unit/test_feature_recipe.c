@@ -396,7 +396,7 @@ static void test_json_that_is_none(void **state)
 {
 #define COLUMNS(columns) "{\"unseen\":\"zeros\",\"columns\":[" columns "]}"
     static const char *const cases[][2] = {
-        {"[]", "no object"},
+        {"[]", "not an object"},
         {"{}", "\"unseen\""},
         {"{\"unseen\":\"zeros\"}", "columns"},
         {COLUMNS(""), "0 columns"},

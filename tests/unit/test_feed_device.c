@@ -361,8 +361,8 @@ static void test_a_label_that_is_no_code(void **state)
         assert_ok(feed_put(late.setting.feed, late.queue, batch));
     }
     assert_int_equal(error, ERROR_INPUT);
-    assert_non_null(
-        strstr(error_message(), "has the label 9, which is no code of 9 classes: 0 to 8 "));
+    assert_non_null(strstr(error_message(),
+                           "has the label 9, which is not one of the codes of 9 classes, 0 to 8"));
     late_close(&late);
 }
 

@@ -71,7 +71,7 @@ static void test_wrong_answers(void **state)
         const char *text;
     } cases[] = {{FAKE_SHORT, "a batch of 10 units in 140 bytes; it takes 152"},
                  {FAKE_NEGATIVE_ID, "id -1 at place 0"},
-                 {FAKE_GARBAGE, "no binary batch"}};
+                 {FAKE_GARBAGE, "not a binary batch"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct setting setting;
         struct script script = {.at = 17, .answer = cases[i].answer};
@@ -254,7 +254,7 @@ static void test_what_was_drawn_is_delivered(void **state)
         batches++;
         assert_ok(feed_put(setting.feed, NULL, batch));
     }
-    assert_fails(error, ERROR_NETWORK, "no binary batch");
+    assert_fails(error, ERROR_NETWORK, "not a binary batch");
     assert_int_equal(batches, 40);
     setting_close(&setting);
 }

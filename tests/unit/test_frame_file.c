@@ -299,7 +299,7 @@ static size_t first_of(const uint8_t *bytes, uint32_t kind)
 static void test_labels_that_cannot_be(void **state)
 {
     (void)state;
-    static const char names[] = "the names of its labels are none";
+    static const char names[] = "its labels' names are not valid";
     static const char starts[] = "the starts of its strata do not ascend";
     size_t count;
     uint8_t *bytes = small_file(&count);
@@ -357,8 +357,8 @@ static void test_counted_columns_that_cannot_be(void **state)
     expect_sealed(bytes, count, codes, UINT64_MAX, 8, "do not repeat as they say");
     expect_sealed(bytes, count, ids, INT64_MAX - 28, 8, "ids are out of range");
     expect_sealed(bytes, count, ids, UINT64_MAX, 8, "ids are out of range");
-    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 0, '-', "names of its labels");
-    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 0, '3', "names of its labels");
+    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 0, '-', "its labels' names");
+    expect_sealed_element(bytes, count, FRAME_LABEL_NAMES, 0, '3', "its labels' names");
     memcpy(bytes + ids, &(int64_t){INT64_MAX - 29}, 8);
     seal(bytes);
     put(bytes, count);

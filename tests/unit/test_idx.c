@@ -261,11 +261,11 @@ static void test_labels_that_are_none(void **state)
     begin(&images, IDX_U8, 2, sizes);
     add_number(&images, 0, 6);
     put("y.idx", &images);
-    refuse(query, &images, "holds no labels, but 3 values a row");
+    refuse(query, &images, "does not hold labels: it has 3 values a row, not one");
     begin(&bytes, IDX_F32, 1, sizes);
     add_number(&bytes, 0, 8);
     put("y.idx", &bytes);
-    refuse(query, &images, "holds no labels, but floats");
+    refuse(query, &images, "does not hold labels: it has floats");
     begin(&bytes, IDX_U8, 1, sizes + 1);
     add_number(&bytes, 0, 3);
     put("y.idx", &bytes);

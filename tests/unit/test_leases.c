@@ -404,7 +404,7 @@ static void test_names_of_workers(void **state)
     memset(name, 'a', sizeof(name));
     name[SAMPLER_WORKER_BYTES] = '\0';
     assert_fails(lease_keeper_start("http://h", NULL, NULL, name, 1, &keeper), ERROR_USAGE,
-                 "is no name of a worker");
+                 "is not the name of a worker");
     assert_fails(lease_keeper_start("http://h", NULL, NULL, "a b", 1, &keeper), ERROR_USAGE,
                  "\"a b\"");
     assert_fails(lease_keeper_start("http://h", NULL, "a/b", "a", 1, &keeper), ERROR_USAGE,

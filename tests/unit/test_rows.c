@@ -320,7 +320,7 @@ static void test_another_version(void **state)
     set_head(&bytes, head);
     refuse(&bytes, "is a row file of version 2, at byte 8; this program reads version 1");
     write_file("x.rows", "id,label,a\n1,2,3\n");
-    assert_fails(read_all(), ERROR_INPUT, "x.rows is no row file");
+    assert_fails(read_all(), ERROR_INPUT, "x.rows is not a row file");
     buffer_release(&bytes);
 }
 

@@ -47,8 +47,8 @@ static void test_wrong_bytes(void **state)
         size_t at;
         int byte;
         const char *text;
-    } cases[] = {{0, 'X', "no binary batch"},
-                 {7, '2', "no binary batch"},
+    } cases[] = {{0, 'X', "not a binary batch"},
+                 {7, '2', "not a binary batch"},
                  {28, 1, "flags 1"},
                  {31, 0x80, "flags 2147483648"},
                  {24, 0, "a batch of 0 units"},
@@ -131,7 +131,7 @@ static void test_wrong_lists(void **state)
         size_t at;
         int byte;
         const char *text;
-    } cases[] = {{0, 'X', "no binary batch"},
+    } cases[] = {{0, 'X', "not a binary batch"},
                  {28, 0, "flags 0; 1 is what"},
                  {28, 3, "flags 3; 1 is what"},
                  {24, 20, "a batch of 20 units"},
@@ -199,9 +199,9 @@ static void test_wrong_descriptions(void **state)
     check_changed("9007199254740993", "1.5", "\"seed\" is not an integer");
     check_changed("9007199254740993", "9223372036854775808", "\"seed\" is not an integer");
     check_changed("9007199254740993", "\"7\"", "\"seed\" is not an integer");
-    check_changed("\"units\":10", "\"units\":0", "at least 1");
-    check_changed("\"epochs\":0", "\"epochs\":-1", "at least 0");
-    check_changed("\"epoch_draws\":12", "\"epoch_draws\":0", "at least 1");
+    check_changed("\"units\":10", "\"units\":0", "is 0, less than 1");
+    check_changed("\"epochs\":0", "\"epochs\":-1", "is -1, less than 0");
+    check_changed("\"epoch_draws\":12", "\"epoch_draws\":0", "is 0, less than 1");
     check_changed(",\"epoch_draws\":12", "", "epoch_draws");
     check_changed("\"tail\":\"keep\"",
                   "\"tail\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
@@ -337,7 +337,7 @@ static void test_refusals(void **state)
     assert_fails(sampler_client_draw(client, 101, &batch), ERROR_USAGE, "over --max-size");
     assert_non_null(strstr(error_message(), "answered 400"));
     assert_non_null(strstr(error_message(), sampler.url));
-    assert_fails(sampler_client_draw(client, 100, &batch), ERROR_NETWORK, "no binary batch");
+    assert_fails(sampler_client_draw(client, 100, &batch), ERROR_NETWORK, "not a binary batch");
     assert_ok(sampler_client_draw(client, 100, &batch)); /* the connection is still good */
     sampler_client_close(client);
     fake_stop(&sampler);
@@ -351,7 +351,7 @@ static void test_wrong_names(void **state)
     memset(name, 'a', 65);
     name[65] = '\0';
     assert_fails(sampler_client_open("127.0.0.1:80", NULL, NULL, 1, &client), ERROR_USAGE,
-                 "no URL");
+                 "not the URL of a server");
     assert_fails(sampler_client_open("http://h", NULL, "", 1, &client), ERROR_USAGE, "1 to 64");
     assert_fails(sampler_client_open("http://h", NULL, "a/b", 1, &client), ERROR_USAGE, "\"a/b\"");
     assert_fails(sampler_client_open("http://h", NULL, name, 1, &client), ERROR_USAGE, "1 to 64");

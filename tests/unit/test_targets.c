@@ -168,7 +168,7 @@ static void test_integer_labels_become_classes(void **state)
     assert_int_equal(found[1], 2);
     assert_int_equal(found[2], 0);
     assert_fails(targets_convert(targets, ids, unknown, 3, found, NULL), ERROR_INPUT,
-                 "csv:x.csv: the row with id 6 has label 4, which is none of the 3 classes");
+                 "csv:x.csv: the row with id 6 has label 4, which is not one of the 3 classes");
     assert_non_null(strstr(error_message(), "-3, 9, 10"));
     assert_int_equal(targets_convert(targets, ids, zero, 1, found, NULL), ERROR_INPUT);
     targets_allow_zero(targets);

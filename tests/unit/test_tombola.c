@@ -375,7 +375,8 @@ static void test_labels_that_are_no_codes(void **state)
     assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
     while (!(status = tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch)))
         assert_int_equal(tombola_feed_put(feed, NULL, batch), TOMBOLA_OK);
-    assert_refused(status, TOMBOLA_INPUT, "has the label 3, which is no code of 3 classes: 0 to 2");
+    assert_refused(status, TOMBOLA_INPUT,
+                   "has the label 3, which is not one of the codes of 3 classes, 0 to 2");
     tombola_feed_close(feed);
     fake_stop(&sampler);
 }
@@ -550,7 +551,7 @@ static void test_refusals(void **state)
     options.labels = TOMBOLA_LABELS_F32;
     options.classes = 10;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE,
-                   "10 classes of labels that are not one-hot");
+                   "10 classes are given for labels that are not one-hot");
     options = options_for(&sampler);
     options.channels = 2;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "of 2 channels; a row has 5");

@@ -154,7 +154,7 @@ static enum error unknown_label(const struct targets *targets, int64_t id, doubl
         snprintf(text, sizeof(text), "%.17g", label);
     }
     return error_set(ERROR_INPUT,
-                     "%s: the row with id %" PRId64 " has label %s, which is none of the %zu "
+                     "%s: the row with id %" PRId64 " has label %s, which is not one of the %zu "
                      "classes of the model (%s)%s",
                      info->uri, id, text, targets->classes->count,
                      classes_describe(targets->classes, known, sizeof(known)),

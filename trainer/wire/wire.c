@@ -63,7 +63,7 @@ enum error wire_header_check(const struct wire_header *header, uint64_t most_byt
     if (header->type == 0 || header->type >= WIRE_TYPES)
         return error_set(ERROR_INPUT, "a frame of the unknown type %u", header->type);
     if (header->bytes > most_bytes)
-        return error_set(ERROR_INPUT, "%s with %" PRIu64 " bytes; at most %" PRIu64 " are right",
+        return error_set(ERROR_INPUT, "%s with %" PRIu64 " bytes, more than %" PRIu64,
                          names[header->type], header->bytes, most_bytes);
     return OK;
 }

@@ -29,7 +29,7 @@ def converter(output: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
     if output == "dlpack":
         return lambda array: array
     if output not in _LIBRARIES:
-        raise UsageError(f"output is {output!r}; {', '.join(_LIBRARIES)}, dlpack or a function of an array is right")
+        raise UsageError(f"output is {output!r}; give {', '.join(_LIBRARIES)}, dlpack or a function of an array")
     module, function, package = _LIBRARIES[output]
     try:
         convert: Callable[[Any], Any] = getattr(importlib.import_module(module), function)

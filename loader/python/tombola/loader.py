@@ -158,12 +158,12 @@ class Loader:
     ) -> None:
         url = getattr(sampler, "url", sampler)
         if not isinstance(url, str):
-            raise UsageError(f"sampler is {sampler!r}; a URL, or what tombola.serve() returned, is right")
+            raise UsageError(f"sampler is {sampler!r}; give a URL, or what tombola.serve() returned")
         store = store if store is not None else getattr(sampler, "store", None)
         if store is None:
-            raise UsageError("store is not given; the URI of the rows is right, such as sqlite:train.db")
+            raise UsageError("store is not given; give the URI of the rows, such as sqlite:train.db")
         if dtype not in (None, "float32"):
-            raise UsageError(f"dtype is {dtype!r}; None (as stored) or 'float32' is right")
+            raise UsageError(f"dtype is {dtype!r}; give None (as stored) or 'float32'")
         if label_dtype is not None:
             _choose("label_dtype", label_dtype, _LABELS)
         if one_hot is not False and label_dtype is not None:
@@ -385,7 +385,7 @@ def _parse(state: Mapping[str, Any]) -> str:
     try:
         return json.dumps(state[_STATE])
     except (TypeError, KeyError):
-        raise UsageError(f"state is {state!r:.80}; what state_dict() returned is right") from None
+        raise UsageError(f"state is {state!r:.80}; give what state_dict() returned") from None
 
 
 def _finish(feed: _core.Feed, waiting: list[_core.Batch], loops: Iterable[Epoch]) -> None:

@@ -29,5 +29,5 @@ def moments(mean: Moment, std: Moment) -> dict[str, array.array[float]]:
     given = {"mean": _floats(mean, 0.0), "deviation": _floats(std, 1.0)}
     count = max(map(len, given.values()))
     if any(len(numbers) not in (1, count) for numbers in given.values()):
-        raise UsageError(f"mean has {len(given['mean'])} numbers, std {len(given['deviation'])}; equally many, or one, is right")
+        raise UsageError(f"mean has {len(given['mean'])} numbers, std {len(given['deviation'])}; give equally many, or one")
     return {name: array.array("f", numbers * (count // len(numbers))) for name, numbers in given.items()}

@@ -17,14 +17,14 @@ def count(name: str, value: Any, least: int = 0) -> int:
     except TypeError:
         number = -1
     if not least <= number < 2**63:
-        raise UsageError(f"{name} is {value!r}; an integer, {least} or more, is right")
+        raise UsageError(f"{name} is {value!r}; give an integer, {least} or more")
     return number
 
 
 def count_or_auto(name: str, value: Any) -> int:
     """Like count(); "auto" is -1."""
     if isinstance(value, str) and value != "auto":
-        raise UsageError(f"{name} is {value!r}; 'auto', or an integer, 0 or more, is right")
+        raise UsageError(f"{name} is {value!r}; give 'auto', or an integer, 0 or more")
     return -1 if value == "auto" else count(name, value)
 
 
@@ -35,5 +35,5 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
     except (TypeError, ValueError):
         given = math.nan
     if not math.isfinite(given) or given == 0 or (positive and given < 0):
-        raise UsageError(f"{name} is {value!r}; a finite number {'above' if positive else 'other than'} 0 is right")
+        raise UsageError(f"{name} is {value!r}; give a finite number {'above' if positive else 'other than'} 0")
     return given
