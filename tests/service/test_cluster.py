@@ -55,6 +55,18 @@ def test_a_server_ends_whose_logdir_was_taken_over(lasting):
     trained.workers[0].kill()
 
 
+def test_a_chief_whose_own_server_fails_says_why(lasting):
+    """Nobody else would answer it; PATIENCE_S would be over before it said that."""
+    first = lasting(servers=0, workers=1).start_all()
+    first.go_on()
+    second = lasting(servers=0, workers=1).start_worker(0)
+    assert second.wait() == 2 and "is in use by another trainer" in second.stderr.splitlines()[-1], second.stderr
+    first.go_on()
+    (first.logdir / "trainer.lock").write_text(TAKEN)
+    assert first.workers[0].wait() == 2
+    assert "was taken over by another trainer (process 7 on another)" in first.workers[0].stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize("servers", [1, 2, 3])
 def test_every_batch_counts_once(cluster, served, store, tmp_path, servers):
     trained = cluster(servers=servers).start_all().wait()

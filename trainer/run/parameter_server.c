@@ -16,7 +16,8 @@
 struct parameter_server {
     struct server_options options;
     pthread_t thread;
-    _Atomic bool failed;
+    _Atomic bool failed; /* the training beside it has */
+    _Atomic bool lost;   /* it has failed itself */
     struct error_report report;
 };
 
@@ -95,7 +96,9 @@ static void *run(void *context)
 {
     struct parameter_server *server = context;
     stop_follow(&server->failed);
-    error_report_take(server_run(&server->options), &server->report);
+    enum error error = server_run(&server->options);
+    error_report_take(error, &server->report);
+    atomic_store(&server->lost, error != OK);
     return NULL;
 }
 
@@ -112,6 +115,7 @@ enum error parameter_server_start(const struct training_options *options,
         free(server);
         return error;
     }
+    stop_follow(&server->lost); /* nobody else would answer this process */
     *ret_server = server;
     return OK;
 }
@@ -123,6 +127,7 @@ enum error parameter_server_join(struct parameter_server *server, bool failed)
     if (failed)
         atomic_store(&server->failed, true);
     pthread_join(server->thread, NULL);
+    stop_follow(NULL);
     enum error error = error_restore(&server->report);
     free(server);
     return error;

@@ -12,7 +12,7 @@
 /* Serves until the training is over. ERROR_CANCELLED after a signal. */
 enum error parameter_server_run(const struct training_options *options) MUST_CHECK;
 
-/* The server's thread. */
+/* The server's thread. If it fails, this thread's waits end as after a signal (common/stop.h). */
 struct parameter_server;
 enum error parameter_server_start(const struct training_options *options,
                                   struct parameter_server **ret_server) MUST_CHECK;
