@@ -4,6 +4,7 @@ warning says what is the matter, and the next checkpoint is saved."""
 
 import json
 import re
+import shutil
 import signal
 import urllib.request
 
@@ -17,10 +18,14 @@ from test_trainer import checkpoints, store  # noqa: F401, fixture
 REST = 300
 
 
-def step_of(trained):
-    """What server 0 has made of the training, by HTTP."""
+def status(trained):
+    """What server 0 says of the training, by HTTP."""
     with urllib.request.urlopen(f"http://{trained.servers[0]}/status", timeout=PATIENCE_S) as answer:
-        return json.loads(answer.read())["global_step"]
+        return json.loads(answer.read())
+
+
+def step_of(trained):
+    return status(trained)["global_step"]
 
 
 def check_trains(trained):
@@ -106,6 +111,28 @@ def test_a_logdir_that_vanishes_and_comes_back(training, paced, store, tmp_path)
     assert not trained.logdir.exists(), "a second folder would hide that the first is away"
     (tmp_path / "elsewhere").rename(trained.logdir)
     trained.go_on()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
+
+
+@pytest.mark.parametrize("leaves", ["nothing", "an empty folder"])
+def test_a_server_that_is_lost_while_the_logdir_is_away(training, paced, store, tmp_path, leaves):  # noqa: F811
+    """The others wait for the checkpoint to go back to; nothing begins anew, as where a disk is not mounted."""
+    trained = training()
+    trained.ps[1].kill()
+    trained.ps[0].wait_for_log("is lost: waiting for it")
+    saved = trained.saved_step()
+    trained.logdir.rename(tmp_path / "elsewhere")
+    if leaves == "an empty folder":
+        trained.logdir.mkdir()
+    trained.start_server(1)
+    trained.ps[0].wait_for_log("came without its shard")
+    wait_for(lambda: "a checkpoint in" in status(trained).get("waits_for", "") or trained.saved_step() > saved, "it waits for nothing")
+    assert trained.ps[0].stderr.count("no checkpoint to go back to: ") == 1 or trained.saved_step() > saved, trained.ps[0].stderr[-2000:]
+    shutil.rmtree(trained.logdir, ignore_errors=True)
+    (tmp_path / "elsewhere").rename(trained.logdir)
+    trained.go_on()
+    begun = [int(step) for step in re.findall(r"training goes on from step (\d+)", trained.ps[0].stderr)]
+    assert len(begun) == 2 and begun[1] >= saved > 0
     check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
 
 

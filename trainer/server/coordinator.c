@@ -14,6 +14,7 @@
 
 #define CLAIM_MS 30000      /* a dead connection is noticed within this time */
 #define CLAIM_AGAIN_MS 5000 /* a claim that is not repeated for this long has lapsed */
+#define LOAD_AGAIN_MS 1000  /* between two attempts to read a logdir that is away */
 
 /* ---- life cycle --------------------------------------------------------- */
 
@@ -122,6 +123,9 @@ static enum error load(struct coordinator *coordinator, float *state, int64_t *r
         checkpoint_close(newest);
         return error;
     }
+    if (logdir_newest_step(coordinator->logdir) >= 0) /* its disk may not be mounted */
+        return error_set(ERROR_NOT_FOUND, "%s is not there any more, nor is another checkpoint",
+                         logdir_newest_path(coordinator->logdir));
     *ret_step = 0;
     model_initial_state(&coordinator->facts.model, &coordinator->layout, state);
     return coordinator->options.init_from ? init_from(coordinator, state) : OK;
@@ -219,6 +223,21 @@ static enum error begin_generation(struct coordinator *coordinator)
     if (!error && all_begun(coordinator))
         run(coordinator);
     return error;
+}
+
+/* A logdir that vanished may come back, and holds what the training goes on from: it is read again
+ * later. */
+static enum error await_logdir(struct coordinator *coordinator, enum error error)
+{
+    bool had_one = logdir_newest_step(coordinator->logdir) >= 0;
+    bool is_away = had_one && (error == ERROR_NOT_FOUND || error == ERROR_IO);
+    if (is_away && coordinator->load_ns == 0)
+        log_warning("no checkpoint to go back to: %s; waiting for it (started again, parameter "
+                    "server 0 goes on from what it finds)",
+                    error_message());
+    coordinator->load_ns = is_away ? clock_deadline_ns(LOAD_AGAIN_MS) : 0;
+    coordinator->anew |= is_away;
+    return is_away ? OK : error;
 }
 
 /* Ends a generation: no worker holds its batches any more, and no server has begun the next one. */
@@ -378,10 +397,11 @@ enum error coordinator_tick(struct coordinator *coordinator, struct peer *const 
     enum error error = OK;
     coordinator_say_waiting(coordinator, peers, count);
     if (coordinator->phase == COORDINATOR_GATHERING && coordinator->anew &&
-        !saver_is_busy(coordinator->saver) && coordinator_has_all_servers(coordinator)) {
+        !saver_is_busy(coordinator->saver) && coordinator_has_all_servers(coordinator) &&
+        clock_now_ns() >= coordinator->load_ns) {
         let_go(coordinator, peers, count);
         coordinator->anew = false;
-        error = begin_generation(coordinator);
+        error = await_logdir(coordinator, begin_generation(coordinator));
     }
     if (!error)
         error = work_take_from_silent(coordinator, peers, count);

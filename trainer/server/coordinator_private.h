@@ -89,7 +89,8 @@ struct coordinator {
     bool stopped; /* this generation ends early */
     int64_t last; /* its last step */
     struct group group;
-    bool anew; /* a generation begins once all servers are connected */
+    bool anew;       /* a generation begins once all servers are connected */
+    int64_t load_ns; /* the logdir is away: when to read it again; 0: it is not */
 
     char waits_for[PEER_NAME_BYTES + 40]; /* what the training waits for; "": nothing */
     int64_t wait_ns;                      /* when to log it */

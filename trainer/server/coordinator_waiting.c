@@ -31,15 +31,17 @@ static void find_missing(const struct coordinator *coordinator, struct peer *con
         first = i;
         away++;
     }
+    if (away == 0 && coordinator->load_ns != 0)
+        snprintf(out, bytes, "a checkpoint in %s", coordinator->options.logdir);
     if (away > 0)
         snprintf(out, bytes, "parameter server %zu", first);
     if (away > 1)
         snprintf(out + strlen(out), bytes - strlen(out), " and %zu %s", away - 1,
                  text_plural((int64_t)away - 1, "other", "others"));
     bool ends = coordinator->phase == COORDINATOR_RUNNING && coordinator_is_finished(coordinator);
-    if (away == 0 && !ends && !has_worker(peers, count))
+    if (out[0] == '\0' && !ends && !has_worker(peers, count))
         snprintf(out, bytes, "a worker");
-    else if (away == 0 && coordinator->proposer)
+    else if (out[0] == '\0' && coordinator->proposer)
         snprintf(out, bytes, "%s to open what it trains from", coordinator->proposer->name);
 }
 
