@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reals are parsed by decimal.h; what it cannot decide goes to strtod_l() in the C locale. */
+/* Reals are parsed by decimal.h; what it cannot decide goes to strtod(). Whatever the locale of a
+ * program that uses libtombola, numbers are read and written as in the C locale. */
 #include "common/text.h"
 
 #include <locale.h>
@@ -99,13 +100,21 @@ static void make_c_locale(void)
     c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
+/* For this thread; returns the locale to restore by uselocale(). */
+static locale_t use_c_locale(void)
+{
+    pthread_once(&c_locale_once, make_c_locale);
+    return uselocale(c_locale);
+}
+
 static bool parse_real_slowly(const char *text, size_t length, double *ret_value)
 {
     char copy[REAL_LENGTH_LIMIT + 1];
     memcpy(copy, text, length);
     copy[length] = '\0';
-    pthread_once(&c_locale_once, make_c_locale);
-    double value = c_locale ? strtod_l(copy, NULL, c_locale) : strtod(copy, NULL);
+    locale_t old = use_c_locale();
+    double value = strtod(copy, NULL);
+    uselocale(old);
     if (!isfinite(value))
         return false;
     *ret_value = value;
@@ -122,21 +131,25 @@ bool text_parse_real(const char *text, size_t length, double *ret_value)
 
 const char *text_of_real(double value, char out[TEXT_REAL_BYTES])
 {
+    locale_t old = use_c_locale();
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(out, TEXT_REAL_BYTES, "%.*g", digits, value);
         if (strtod(out, NULL) == value)
             break;
     }
+    uselocale(old);
     return out;
 }
 
 const char *text_of_float(float value, char out[TEXT_REAL_BYTES])
 {
+    locale_t old = use_c_locale();
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(out, TEXT_REAL_BYTES, "%.*g", digits, (double)value);
         if (strtof(out, NULL) == value)
             break;
     }
+    uselocale(old);
     return out;
 }
 

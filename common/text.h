@@ -47,7 +47,8 @@ bool text_parse_real(const char *text, size_t length, double *ret_value);
 bool text_is_real(const char *text, size_t length);
 /* That range, for messages. */
 #define TEXT_REAL_RANGE "from -1.8e308 to 1.8e308"
-/* The shortest text of 15 to 17 digits that reads back as the same double; returns `out`. */
+/* The shortest text of 15 to 17 digits that reads back as the same double, in the C locale; returns
+ * `out`. */
 #define TEXT_REAL_BYTES 25 /* "-1.2345678901234567e-308" and a NUL */
 const char *text_of_real(double value, char out[TEXT_REAL_BYTES]);
 
