@@ -103,10 +103,11 @@ static enum error refuse_value(const char *column, const struct postgres_value *
 
 /* ---- a row -------------------------------------------------------------- */
 
-static bool take_text(const struct postgres_value *value, struct text *ret_text)
+static bool take_text(const struct postgres_value *value, bool is_number, struct text *ret_text)
 {
     *ret_text = (struct text){.data = (const char *)value->bytes, .length = value->length};
-    return value->bytes && value->length > 0 && text_is_utf8(ret_text->data, ret_text->length);
+    return value->bytes && value->length > 0 && text_is_utf8(ret_text->data, ret_text->length) &&
+           (!is_number || text_is_real(ret_text->data, ret_text->length));
 }
 
 static enum error take_keys(const struct postgres_format *format,
@@ -117,14 +118,14 @@ static enum error take_keys(const struct postgres_format *format,
         return refuse_value(format->id, next, POSTGRES_INTEGER,
                             "an id from 0 to 9223372036854775807");
     next++;
-    if (format->label && !take_text(next, &row->label))
+    if (format->label && !take_text(next, format->label_is_number, &row->label))
         return refuse_value(format->label, next, POSTGRES_TEXT, "a label");
     next += format->label != NULL;
     if (format->weight && (!take_number(next, format->weight_form, &row->weight) ||
                            !isfinite(row->weight) || row->weight < 0))
         return refuse_value(format->weight, next, format->weight_form, WEIGHT_WANTED);
     next += format->weight != NULL;
-    if (format->group && !take_text(next, &row->group))
+    if (format->group && !take_text(next, format->group_is_number, &row->group))
         return refuse_value(format->group, next, POSTGRES_TEXT, "a group");
     *value = next + (format->group != NULL);
     return OK;

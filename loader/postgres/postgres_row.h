@@ -36,6 +36,7 @@ struct postgres_value {
 /* The columns of the SELECT, in this order; name NULL: absent. */
 struct postgres_format {
     const char *id, *label, *weight, *group; /* label and group come as text */
+    bool label_is_number, group_is_number;   /* which is then neither NaN nor infinite */
     enum postgres_form weight_form;
     const char *const *feature_names;        /* [feature_columns] */
     const enum postgres_form *feature_forms; /* [feature_columns] */

@@ -54,6 +54,17 @@ static bool is_integer(unsigned type)
     return type == TYPE_INTEGER_2 || type == TYPE_INTEGER_4 || type == TYPE_INTEGER_8;
 }
 
+static bool is_float(unsigned type)
+{
+    return type == TYPE_REAL_4 || type == TYPE_REAL_8;
+}
+
+/* May it be NaN or infinite? */
+static bool is_fraction(unsigned type)
+{
+    return is_float(type) || type == TYPE_NUMERIC;
+}
+
 static bool is_text(unsigned type)
 {
     return type == TYPE_TEXT || type == TYPE_VARYING || type == TYPE_CHARACTER || type == TYPE_NAME;
@@ -64,7 +75,7 @@ static bool form_of(unsigned type, enum postgres_form *ret_form)
 {
     if (is_integer(type))
         *ret_form = POSTGRES_INTEGER;
-    else if (type == TYPE_REAL_4 || type == TYPE_REAL_8 || type == TYPE_NUMERIC)
+    else if (is_fraction(type))
         *ret_form = POSTGRES_REAL;
     else if (type == TYPE_BOOLEAN)
         *ret_form = POSTGRES_BOOLEAN;
@@ -230,9 +241,11 @@ static enum error take_key(struct postgres_table *table, size_t column)
                                 : refuse_type(table, column, "ids are smallint, integer or bigint");
     case COLUMN_LABEL:
         format->label = name;
+        format->label_is_number = is_fraction(type);
         return type != TYPE_BYTES ? OK : refuse_type(table, column, "labels are numbers or texts");
     case COLUMN_GROUP:
         format->group = name;
+        format->group_is_number = is_fraction(type);
         return type != TYPE_BYTES ? OK : refuse_type(table, column, "groups are numbers or texts");
     case COLUMN_WEIGHT:
         format->weight = name;
@@ -510,14 +523,29 @@ static void add_value(struct buffer *sql, const char *name, const char *cast)
     }
 }
 
+/* A label or group; the server would write 1000000 as 1e+06. */
+static void add_text(const struct postgres_table *table, const char *name, struct buffer *sql)
+{
+    if (!name || !is_float(type_of(table, name))) {
+        add_value(sql, name, "::text");
+        return;
+    }
+    buffer_add_text(sql, ", CASE WHEN trunc(");
+    add_quoted(sql, name, ") = ");
+    add_quoted(sql, name, " AND abs(");
+    add_quoted(sql, name, ") <= 9007199254740992 THEN ");
+    add_quoted(sql, name, "::int8::text ELSE ");
+    add_quoted(sql, name, "::text END");
+}
+
 static void add_values(const struct postgres_table *table, bool keys_only, struct buffer *sql)
 {
     const struct postgres_format *format = &table->format;
     add_quoted(sql, format->id, "");
-    add_value(sql, format->label, "::text");
+    add_text(table, format->label, sql);
     if (format->weight)
         add_value(sql, format->weight, cast_of(table, format->weight));
-    add_value(sql, format->group, "::text");
+    add_text(table, format->group, sql);
     for (size_t i = 0; i < format->feature_columns && !keys_only; i++)
         add_value(sql, format->feature_names[i], cast_of(table, format->feature_names[i]));
 }

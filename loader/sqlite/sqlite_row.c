@@ -47,15 +47,9 @@ static enum error refuse_value(sqlite3_stmt *statement, int column, const char *
 /* The shortest text that reads back as the same double; whole numbers as integers. */
 static size_t print_real(double value, char out[SQLITE_ROW_TEXT_BYTES])
 {
-    double again;
     if (text_real_is_integer(value))
         return (size_t)(text_write_integer(out, (int64_t)value) - out);
-    for (int digits = 15; digits <= 17; digits++) {
-        sqlite3_snprintf(SQLITE_ROW_TEXT_BYTES, out, "%!.*g", digits, value);
-        if (text_parse_real(out, strlen(out), &again) && again == value)
-            break;
-    }
-    return strlen(out);
+    return strlen(text_of_real(value, out));
 }
 
 /* A label or group as text; false: not one. */

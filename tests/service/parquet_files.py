@@ -74,7 +74,7 @@ def types():
             ("uint16", pa.uint16(), [0, 256, 65535]), ("int32", pa.int32(), [-(2**31), 0, 2**31 - 1]),
             ("uint32", pa.uint32(), [0, 5, 2**32 - 1]), ("int64", wide["int64"], [-(2**63), 2**53 + 1, 2**63 - 1]),
             ("uint64", wide["uint64"], [0, 2**63, 2**64 - 1]), ("float32", pa.float32(), [0.1, -2.5, 3.0]),
-            ("float64", wide["float64"], [0.1, 1e-300, 7]), ("small", pa.int64(), [0, 3, 255]),
+            ("float64", wide["float64"], [0.1, 1e-300, 7]), ("whole32", pa.float32(), [2e6, 1234567, 16777216]), ("small", pa.int64(), [0, 3, 255]),
             ("decimal", pa.decimal128(38, 5), [decimal.Decimal(text) for text in ("-0.00001", "123.40000", "99999999999999999999.12345")]),
             ("huge", pa.decimal256(70, 2), [decimal.Decimal(text) for text in ("-0.05", "1e30", "12.5")]),
             ("short", pa.decimal32(7, 3), [decimal.Decimal(text) for text in ("-12.5", "0", "1.001")]),

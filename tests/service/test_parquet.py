@@ -71,7 +71,7 @@ def test_a_folder_and_a_pattern_of_files(files, info):
 
 @pytest.mark.parametrize("name", [
     "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "small", "decimal", "huge",
-    "short", "texts", "half", "boolean"])
+    "short", "texts", "half", "boolean", "whole32"])
 def test_each_type_is_what_csv_makes_of_it(files, info, name):
     csv = info(files / f"type-{name}.csv")
     assert {**info(files / f"type-{name}.parquet"), "store": ""} == {**csv, "store": ""}
