@@ -12,9 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/random.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "common/text.h"
 #include "loader/postgres/postgres_connection.h"
 #include "loader/postgres/postgres_facts.h"
@@ -87,12 +88,14 @@ static enum error name_tables(struct postgres_writer *writer, const char *table)
     const char *dot = strchr(table, '.');
     const char *relation = dot ? dot + 1 : table;
     char *schema = NULL;
+    uint64_t chance = (uint64_t)clock_now_ns(); /* containers share process numbers */
+    (void)!getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
     enum error error =
         dot ? quote(writer, table, (size_t)(dot - table), &schema) : find_schema(writer, &schema);
     if (!error)
         error = quote(writer, relation, strlen(relation), &writer->relation);
     if (!error && (asprintf(&writer->name, "%s.%s", schema, writer->relation) < 0 ||
-                   asprintf(&writer->aside, "%s.tombola_import_%d", schema, (int)getpid()) < 0))
+                   asprintf(&writer->aside, "%s.tombola_import_%016" PRIx64, schema, chance) < 0))
         error = error_set_memory(strlen(table), "a table's name");
     free(schema);
     return error;

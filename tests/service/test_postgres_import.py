@@ -4,11 +4,12 @@
 import json
 import random
 import signal
+import subprocess
 import time
 
 import pytest
 
-from conftest import SANITIZED, SEED, Program, peak_kib, run, run_fails, wait_for
+from conftest import PATIENCE_S, SANITIZED, SEED, Program, environment, peak_kib, program, run, run_fails, wait_for
 from postgres_server import built_with_libpq, server  # noqa: F401, fixtures
 
 
@@ -162,6 +163,21 @@ def test_an_import_that_ends_early_leaves_nothing(server, end, tmp_path):
 
     wait_for(ends_early, "each import was through too soon")
     wait_for(lambda: tables(server) == before, "something is left")  # the server notices when its session is gone
+
+
+def test_another_machine_may_have_the_same_process_number(server, source):
+    """Containers do: a table that is being made there is no obstacle."""
+    server.sql("DROP TABLE IF EXISTS samples")
+    before = tables(server)
+    words = [program("loader"), "import", str(source("id,label,x", lambda dice: "1,2")), server.uri("samples")]
+    importing = subprocess.Popen(["sh", "-c", 'echo $$; read go; exec "$@"', "sh", *words], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment())
+    number = int(importing.stdout.readline())
+    server.sql(f"CREATE TABLE tombola_import_{number} (id int)")
+    said = importing.communicate("go\n", timeout=PATIENCE_S)[0]
+    server.sql(f"DROP TABLE tombola_import_{number}")
+    assert importing.returncode == 0, said
+    assert tables(server) == sorted([*before, "samples"])
 
 
 @pytest.mark.plain
