@@ -269,6 +269,10 @@ static enum error take_row(struct postgres_reader *reader, struct fetch_call *ca
                          "postgresql:%s, table %s: the server sent a row with the id "
                          "%lld, which was not asked for",
                          store->place.shown, store->table.name, (long long)number);
+    if (reader->is_found[place]) /* without a unique index, it may have been inserted since */
+        return error_set(ERROR_INPUT,
+                         "postgresql:%s, table %s: id %lld comes twice; each may come only once",
+                         store->place.shown, store->table.name, (long long)number);
     size_t index = reader->places[place].index;
     enum error error = decode(reader, (int64_t)number, call, index);
     if (error)

@@ -329,6 +329,21 @@ def test_columns_of_another_type_end_the_pull(server, sampler, tmp_path):
     assert rows and all(row[0] == row[-1] for row in rows)
 
 
+def test_a_row_that_comes_twice_ends_the_pull(server, sampler, tmp_path):
+    """Inserted after the store was opened: nobody knows which of the two is meant."""
+    server.sql("CREATE TABLE doubling AS SELECT g AS id, g % 256 AS x, g % 7 AS y, g % 11 AS z FROM generate_series(0, 9999) g")
+    one = sampler("--store", "range:10000", "--seed", "4", "--epochs", "5")
+    errors = tmp_path / "errors"
+    with open(errors, "wb") as log, subprocess.Popen(
+            [program("loader"), "pull", "--sampler", one.url, "--store", server.uri("doubling"), "--size", "50"],
+            stdout=subprocess.PIPE, stderr=log) as pulling:
+        assert pulling.stdout.read(10000)  # it is on its way, and waits for the reader of the pipe
+        server.sql("INSERT INTO doubling SELECT id, 255 - x, y, z FROM doubling")
+        pulling.communicate(timeout=PATIENCE_S)
+    assert pulling.returncode == 2, errors.read_text()
+    assert "comes twice" in errors.read_text()
+
+
 @pytest.mark.threads
 def test_sigterm_while_the_server_is_silent(server, tmp_path):
     server.sql("CREATE OR REPLACE VIEW slow AS SELECT 1 AS id, (SELECT 2 FROM pg_sleep(600)) AS label")
