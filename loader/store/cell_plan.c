@@ -19,22 +19,31 @@ static size_t count_features(const struct column_names *columns, const enum colu
     return count;
 }
 
-/* The feature column of that name; the columns' count: none. */
+/* The feature column of that name; the columns' count: none. Tries the next one from *from on
+ * first: names usually come in the columns' order, and there may be 100,000 of each. */
 static size_t find(const struct column_names *columns, const enum column_role *roles,
-                   const char *name)
+                   const char *name, size_t *from)
 {
-    size_t at = column_names_find(columns, name, strlen(name));
-    return at < columns->count && roles[at] == COLUMN_FEATURE ? at : columns->count;
+    size_t at = *from;
+    while (at < columns->count && roles[at] != COLUMN_FEATURE)
+        at++;
+    if (at == columns->count || strcmp(columns->names[at], name) != 0)
+        at = column_names_find(columns, name, strlen(name));
+    if (at >= columns->count || roles[at] != COLUMN_FEATURE)
+        return columns->count;
+    *from = at + 1;
+    return at;
 }
 
 /* Are all features of the recipe columns here? */
 static bool is_made_already(const struct feature_recipe *recipe, const struct column_names *columns,
                             const enum column_role *roles)
 {
-    size_t found = 0;
+    size_t found = 0, from = 0;
     if (recipe->learner)
         return false;
-    while (found < recipe->features && find(columns, roles, recipe->names[found]) < columns->count)
+    while (found < recipe->features &&
+           find(columns, roles, recipe->names[found], &from) < columns->count)
         found++;
     return found == recipe->features;
 }
@@ -58,8 +67,9 @@ static void match(const struct feature_recipe *recipe, const struct column_names
     for (size_t i = 0; i < columns->count; i++)
         places[i] = UINT32_MAX;
     *ret_missing = NULL;
+    size_t from = 0;
     for (size_t i = 0; i < recipe->count; i++) {
-        size_t at = find(columns, roles, recipe->columns[i].name);
+        size_t at = find(columns, roles, recipe->columns[i].name, &from);
         if (at < columns->count && places[at] == UINT32_MAX)
             places[at] = (uint32_t)i;
         else if (!*ret_missing)

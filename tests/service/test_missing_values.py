@@ -106,6 +106,18 @@ def test_the_same_rows_in_every_store(server, tmp_path, asked):  # noqa: F811
         assert any(name.startswith("color=") for name in json.loads(run("loader", "info", made, "--json").stdout)["columns"])
 
 
+def test_as_many_columns_as_a_recipe_may_have(tmp_path):
+    """With columns between them that are no features."""
+    names = [f"c{i}" for i in range(100000)]
+    wide = tmp_path / "wide.csv"
+    wide.write_text("\n".join(",".join(["7", *line[:50000], "x", *line[50000:]]) for line in (
+        names, ["1"] * 100000, [""] * 99999 + ["4"])).replace("7,c0,", "id,c0,", 1).replace("c49999,x,", "c49999,y,", 1).replace(
+            "\n7,,", "\n8,,", 1) + "\n")
+    facts = json.loads(run("loader", "info", "--json", f"csv:{wide}?label=y&missing=mean").stdout)
+    assert (facts["features"], facts["rows"], facts["bad_rows"]) == (100000, 2, 0)
+    assert facts["columns"] == names
+
+
 def test_a_model_predicts_other_tables(server, trained, tmp_path):  # noqa: F811
     """Columns in another order and among others, gaps, a color that training did not see; without a word in the URI."""
     rows = table(SEED + 1, 200, ("red", "blue", "green", "mauve"))
