@@ -21,13 +21,19 @@ const char *csv_column_text(const struct csv_columns *columns, size_t column,
     return out;
 }
 
+const char *csv_encoding_advice(const struct text *field)
+{
+    return memchr(field->data, '\0', field->length)
+               ? " (NUL bytes: if it is UTF-16, iconv -f UTF-16LE -t UTF-8; else it is damaged)"
+               : " (Latin-1 becomes UTF-8 by iconv -f ISO-8859-1 -t UTF-8)";
+}
+
 static enum error copy_header_name(struct csv_columns *columns, size_t column,
                                    const struct text *field)
 {
     if (!text_is_utf8(field->data, field->length))
-        return error_set(ERROR_INPUT,
-                         "the name of column %zu (counted from 0) is not UTF-8 text" CSV_LATIN_1,
-                         column);
+        return error_set(ERROR_INPUT, "the name of column %zu (counted from 0) is not UTF-8 text%s",
+                         column, csv_encoding_advice(field));
     columns->names[column] = strndup(field->data, field->length);
     return columns->names[column] ? OK : error_set_memory(field->length, "a column's name");
 }

@@ -62,8 +62,8 @@ enum error csv_columns_init(struct csv_columns *columns, const struct csv_splitt
 enum error csv_columns_check_delimiter(const struct csv_splitter *first) MUST_CHECK;
 void csv_columns_release(struct csv_columns *columns);
 
-/* Advice for bytes that are not UTF-8. */
-#define CSV_LATIN_1 " (Latin-1 becomes UTF-8 by iconv -f ISO-8859-1 -t UTF-8)"
+/* Advice for a field that is not UTF-8 without NUL. */
+const char *csv_encoding_advice(const struct text *field);
 
 /* For messages: `column "p3"`, or `column 3` without a header. Returns `out`. */
 #define COLUMN_TEXT_BYTES 288

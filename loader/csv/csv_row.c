@@ -356,7 +356,7 @@ static bool has_thousands(const struct text *field)
 static const char *way_out(enum column_role role, const struct text *field)
 {
     if (!text_is_utf8(field->data, field->length))
-        return CSV_LATIN_1;
+        return csv_encoding_advice(field);
     if (role == COLUMN_ID)
         return " (id= in the URI, without a name, numbers the rows from 0; features=A,B,C then "
                "leaves the texts out)";
