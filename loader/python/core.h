@@ -57,6 +57,8 @@ struct array_object {
 struct feed_object {
     PyObject_HEAD struct tombola_feed *feed; /* NULL: closed */
     PyThread_type_lock calls;                /* held while in tombola_feed_next(), or closing */
+    atomic_ulong caller;                     /* the thread that holds it; 0: none */
+    unsigned depth; /* its calls: a signal handler may call while next() waits; under the lock */
     unsigned forks; /* core_forks() at the open: a forked child leaves the feed alone */
     struct tombola_description description;
     atomic_size_t out;                /* batches that hold slots */

@@ -125,6 +125,12 @@ static void feed_dealloc(struct feed_object *self)
     Py_DECREF(type);
 }
 
+/* Does this thread's signal handler call, while its next() waits between two slices? */
+static bool is_in_call(struct feed_object *self)
+{
+    return atomic_load(&self->caller) == PyThread_get_thread_ident();
+}
+
 /* One thread at a time is in the feed. False: a signal handler raised, or the feed is a parent's,
  * one of whose threads may have had the lock at the fork: it will not be released here. */
 static bool begin_call(struct feed_object *self)
@@ -135,16 +141,26 @@ static bool begin_call(struct feed_object *self)
                         "parent's; open one here");
         return false;
     }
-    for (;;) {
+    while (!is_in_call(self)) {
         PyLockStatus taken;
         Py_BEGIN_ALLOW_THREADS;
         taken = PyThread_acquire_lock_timed(self->calls, SLICE_MS * 1000, 0);
         Py_END_ALLOW_THREADS;
         if (taken == PY_LOCK_ACQUIRED)
-            return true;
-        if (PyErr_CheckSignals())
+            atomic_store(&self->caller, PyThread_get_thread_ident());
+        else if (PyErr_CheckSignals())
             return false;
     }
+    self->depth++;
+    return true;
+}
+
+static void end_call(struct feed_object *self)
+{
+    if (--self->depth > 0)
+        return;
+    atomic_store(&self->caller, 0);
+    PyThread_release_lock(self->calls);
 }
 
 static int64_t now_ms(void)
@@ -168,6 +184,28 @@ static bool take_late(struct feed_object *self, void *stream,
     return late != NULL;
 }
 
+/* Keeps a batch that came while a signal handler raised; a feed that it closed takes it back. */
+static void leave_late(struct feed_object *self, struct tombola_feed *feed, void *stream,
+                       const struct tombola_batch *batch)
+{
+    if (!self->feed) {
+        (void)tombola_feed_drop(feed, stream, batch);
+        return;
+    }
+    self->late = batch;
+    self->late_stream = stream;
+}
+
+/* Runs signal handlers. False: one raised, or closed the feed; an exception is set. */
+static bool heeds_signals(struct feed_object *self)
+{
+    if (PyErr_CheckSignals())
+        return false;
+    if (!self->feed)
+        raise_closed(self);
+    return self->feed != NULL;
+}
+
 /* In slices, so that Ctrl-C is noticed: then an exception is set, and a batch that came with it is
  * the next call's. */
 static int wait_for_batch(struct feed_object *self, void *stream, int64_t timeout_ms,
@@ -179,16 +217,15 @@ static int wait_for_batch(struct feed_object *self, void *stream, int64_t timeou
     int status = tombola_feed_next(self->feed, stream, 0, ret_batch); /* often it is ready */
     while (status == TOMBOLA_NOT_YET) {
         int64_t left_ms = deadline_ms == INT64_MAX ? SLICE_MS : deadline_ms - now_ms();
-        if (left_ms <= 0 || PyErr_CheckSignals())
+        if (left_ms <= 0 || !heeds_signals(self))
             break;
         struct tombola_feed *feed = self->feed;
         Py_BEGIN_ALLOW_THREADS;
         status =
             tombola_feed_next(feed, stream, left_ms < SLICE_MS ? left_ms : SLICE_MS, ret_batch);
         Py_END_ALLOW_THREADS;
-        if (status == TOMBOLA_OK && PyErr_CheckSignals()) {
-            self->late = *ret_batch;
-            self->late_stream = stream;
+        if (status == TOMBOLA_OK && !heeds_signals(self)) {
+            leave_late(self, feed, stream, *ret_batch);
             status = TOMBOLA_NOT_YET;
             break;
         }
@@ -209,6 +246,9 @@ static PyObject *feed_next(struct feed_object *self, PyObject *args)
         return NULL;
     if (number && !(stream = PyLong_AsVoidPtr(number)) && PyErr_Occurred())
         return NULL;
+    if (is_in_call(self))
+        return core_raise_text(state, TOMBOLA_USAGE,
+                               "a signal handler asks for a batch while its thread waits for one");
     if (!begin_call(self))
         return NULL;
     if (!self->feed)
@@ -224,7 +264,7 @@ static PyObject *feed_next(struct feed_object *self, PyObject *args)
         else if (!PyErr_Occurred())
             core_raise(state, status);
     }
-    PyThread_release_lock(self->calls);
+    end_call(self);
     return result;
 }
 
@@ -247,7 +287,7 @@ static PyObject *feed_close(struct feed_object *self, PyObject *unused)
     if (!begin_call(self))
         return NULL;
     close_feed(self);
-    PyThread_release_lock(self->calls);
+    end_call(self);
     Py_RETURN_NONE;
 }
 
@@ -272,7 +312,7 @@ static PyObject *feed_state(struct feed_object *self, PyObject *unused)
         result =
             status ? core_raise(core_state(Py_TYPE(self)), status) : PyUnicode_FromString(text);
     }
-    PyThread_release_lock(self->calls);
+    end_call(self);
     return result;
 }
 

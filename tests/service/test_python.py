@@ -877,6 +877,33 @@ os._exit(0)  # the gateway's threads wait
 """, store="range:100000")
 
 
+@pytest.mark.parametrize("call", ["assert loader.state_dict() == state", "loader.close()"])
+def test_a_signal_handler_saves_or_closes_while_its_thread_waits(program, call):
+    """As that of SIGTERM, in a job that is preempted: it would wait for its own thread."""
+    program("""
+import signal, socket
+first = tombola.Loader(url, store, batch_size=100, pull="index")
+next(iter(first))
+state = first.state_dict()
+silent = socket.create_server(("127.0.0.1", 0))
+loader = tombola.Loader(f"http://127.0.0.1:{silent.getsockname()[1]}", store, batch_size=100, state=state, patience=None)
+
+def handle(*_):
+    exec(os.environ["CALL"])
+    if "state" in os.environ["CALL"]:
+        raise InterruptedError("saved")
+
+signal.signal(signal.SIGALRM, handle)
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    next(iter(loader))
+except (InterruptedError, tombola.UsageError) as error:
+    assert str(error) in ("saved", "the loader is closed"), error
+else:
+    raise AssertionError("a batch came")
+""", CALL=call)
+
+
 def test_two_loaders_of_one_stream_say_whom_they_wait_for(package, sampler, demo_database):  # noqa: F811
     """One thread has batches of one loader and waits for those of another, in slices that Ctrl-C ends."""
     program = start(package, BEGIN + """
@@ -1063,7 +1090,13 @@ next(held)
 loader = tombola.Loader(url, store)
 loop = iter(loader)
 threading.Thread(target=lambda: list(loop), daemon=True).start()
-wait_for(lambda: loader._lock.locked())
+
+def is_locked():
+    if taken := loader._lock.acquire(blocking=False):
+        loader._lock.release()
+    return not taken
+
+wait_for(is_locked)
 time.sleep(0.2)  # it is in the library
 child = os.fork()
 if child == 0:

@@ -214,7 +214,7 @@ class Loader:
         for names, one, of in (("rank and world", rank, world), ("part and parts", part, parts)):
             if (one is None) != (of is None):
                 raise UsageError(f"{names} are {one} and {of}; both are given, or neither")
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may save the state while its thread has it
         _loaders.add(self)
         self._loops: weakref.WeakSet[Epoch] = weakref.WeakSet()
         self._newest: Callable[[], Epoch | None] = lambda: None
@@ -375,7 +375,7 @@ _loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 def _renew_locks() -> None:
     """In a child of fork(): those of the parent's other threads are never released here."""
     for loader in _loaders:
-        loader._lock = threading.Lock()
+        loader._lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_renew_locks)
