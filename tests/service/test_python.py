@@ -1053,6 +1053,41 @@ assert now["acked"] <= 40, now
 """, "--lease", 30)
 
 
+def test_a_task_that_is_cancelled_twice_leaves_its_batch_to_the_next_one(program):
+    """As by its program, and then by asyncio.run() at the end, while the batch is on its way."""
+    program("""
+import asyncio
+loader = tombola.Loader(url, store, batch_size=100, pull="index")
+take = loader._take
+
+def take_late(timeout_ms=-1):
+    if timeout_ms == 0:
+        return False
+    batch = take()
+    time.sleep(0.1)
+    return batch
+
+async def main():
+    loader._take = take_late
+    loop, seen = loader.__aiter__(), []
+    for _ in range(3):
+        task = asyncio.ensure_future(loop.__anext__())
+        for _ in range(2):
+            await asyncio.sleep(0.01)
+            task.cancel()
+        try:
+            seen += (await task)[0].tolist()
+        except asyncio.CancelledError:
+            pass
+    loader._take = take
+    async for ids, _, _ in loader:
+        seen += ids.tolist()
+    assert sorted(seen) == list(range(2000)), len(seen)
+
+asyncio.run(main())
+""")
+
+
 # ---- processes ----------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import multiprocessing.util
@@ -466,7 +467,10 @@ class AsyncEpoch(Epoch):
             try:
                 batch = await asyncio.shield(waiting)
             except asyncio.CancelledError:
-                if late := await waiting:
+                while not waiting.done():  # it may be cancelled again meanwhile
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait((waiting,))
+                if late := waiting.result():
                     loader._waiting.append(late)
                 raise
         return batch or None
