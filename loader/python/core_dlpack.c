@@ -15,8 +15,11 @@ struct export
     int64_t shape[DIMENSIONS_LIMIT], strides[DIMENSIONS_LIMIT]; /* strides in items */
 };
 
+/* At the end of a process, a consumer's static objects outlive Python, and so the array. */
 static void export_free(struct export *export)
 {
+    if (!Py_IsInitialized())
+        return;
     PyGILState_STATE gil = PyGILState_Ensure();
     Py_DECREF(export->array);
     PyGILState_Release(gil);

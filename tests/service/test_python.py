@@ -423,6 +423,25 @@ with tombola.Loader(url, store, batch_size=10, slots=8, output="dlpack") as load
 """)
 
 
+def test_an_array_may_outlive_python(program):
+    """Held by what a library frees at the very end of the process, as objects of its own."""
+    program("""
+import ctypes
+api, libc = ctypes.pythonapi, ctypes.CDLL(None)
+api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+api.PyCapsule_GetPointer.argtypes = api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+libc.__cxa_atexit.argtypes = [ctypes.c_void_p] * 3
+used = b"used_dltensor"
+ids, labels, x = next(iter(tombola.Loader(url, store, output="dlpack")))
+capsule = ids.__dlpack__()
+managed = api.PyCapsule_GetPointer(capsule, b"dltensor")
+api.PyCapsule_SetName(capsule, used)
+libc.__cxa_atexit(ctypes.c_void_p.from_address(managed + 56), managed, None)  # its deleter
+for kept in (used, capsule):
+    api.Py_IncRef(ctypes.py_object(kept))
+""")
+
+
 # ---- what counts as trained ---------------------------------------------------------------------------------
 
 
