@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <tombola.h>
 
-#define DIMENSIONS_LIMIT 8
+#define DIMENSIONS_LIMIT 17 /* 16 of a row (IDX), and the rows */
 
 #ifndef Py_BEGIN_CRITICAL_SECTION /* before Python 3.13, in which the GIL always exists */
 #define Py_BEGIN_CRITICAL_SECTION(object) {

@@ -1272,6 +1272,15 @@ else:
     ("url, store, dtype='float32', scale=0", "UsageError", "scale is 0; a finite number other than 0"),
     ("url, store, patience=float('nan')", "UsageError", "patience is nan; a finite number above 0"),
     ("url, store, shape=('28', 28)", "UsageError", "shape is '28'"),
+    ("url, store, shape=784.0", "UsageError", "shape is 784.0"),
+    ("url, store, shape=(784, *[1] * 16)", "UsageError", "17 dimensions; at most 16"),
+    ("url, store, mean='abc'", "UsageError", "mean is 'abc'; a number, or one for each"),
+    ("url, store, std=[[1, 2], [3, 4]]", "UsageError", "std is [[1, 2], [3, 4]]; a number"),
+    ("url, store, device=0", "UsageError", "device is 0; a str"),
+    ("url, store, recipe={}", "UsageError", "recipe is {}; a str"),
+    ("url, store, pull=['index']", "UsageError", "pull is ['index']; 'lease', 'index', 'draw'"),
+    ("url, 5", "UsageError", "store is 5; a path"),
+    ("url, store, patience=-1", "UsageError", "above 0, or None for no limit"),
     ("None, store", "UsageError", "sampler is None; a URL, or what tombola.serve() returned"),
     ("url, store, rank=2, world=2", "UsageError", "rank 2 of 2"),
     ("url, store, world=2", "UsageError", "rank and world are None and 2; both are given, or neither"),
@@ -1292,6 +1301,16 @@ except {kind if kind == 'ValueError' or '.' in kind else 'tombola.' + kind} as e
     assert {says!r} in str(error), error
 else:
     raise AssertionError("it works")
+""")
+
+
+def test_options_may_be_of_other_types(program):
+    """Integers of NumPy, paths as bytes, a patience of ages."""
+    program("""
+for words in ({"shape": np.int64(784)}, {"shape": np.array([28, 28])}, {"shape": (28, 28, *[1] * 14)}, {"batch_size": np.int32(100), "epochs": np.uint8(1)}, {"patience": 1e300},
+              {"store": os.fsencode(store)}, {"mean": np.array(0.5), "std": np.float32(2)}):
+    with tombola.Loader(**{"sampler": url, "store": store, **words}) as loader:
+        assert len(next(iter(loader))[0]) == 100, words
 """)
 
 

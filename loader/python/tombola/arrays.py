@@ -28,7 +28,7 @@ def converter(output: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
         return output
     if output == "dlpack":
         return lambda array: array
-    if output not in _LIBRARIES:
+    if not isinstance(output, str) or output not in _LIBRARIES:
         raise UsageError(f"output is {output!r}; give {', '.join(_LIBRARIES)}, dlpack or a function of an array")
     module, function, package = _LIBRARIES[output]
     try:

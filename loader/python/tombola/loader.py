@@ -19,7 +19,7 @@ from tombola import _core
 from tombola.arrays import converter, current_stream
 from tombola.errors import UsageError
 from tombola.moments import moments
-from tombola.options import count, count_or_auto, number
+from tombola.options import count, count_or_auto, counts, number, path, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,15 +37,17 @@ _ONE_HOT: dict[bool | str, int] = {True: 5, "float32": 5, "uint8": 6}  # the sam
 _WEIGHTS: dict[bool | str, int] = {False: 0, True: 1, "float32": 1, "float64": 2}  # enum tombola_weights
 _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
 _STATE = "tombola"  # the key of a state_dict()
+_DIMENSIONS = 16  # of a row, as in core.h and in IDX files
 _SLICE_MS = 100  # for so long a task that is cancelled waits
 
 _Choice = TypeVar("_Choice")
 
 
 def _choose(name: str, value: Any, choices: Mapping[Any, _Choice]) -> _Choice:
-    if value in choices:
+    try:
         return choices[value]
-    raise UsageError(f"{name} is {value!r}; {', '.join(map(repr, choices))} are possible")
+    except (KeyError, TypeError):  # a list has no hash
+        raise UsageError(f"{name} is {value!r}; {', '.join(map(repr, choices))} are possible") from None
 
 
 class Loader:
@@ -171,17 +173,19 @@ class Loader:
             raise UsageError(f"label_dtype is {label_dtype!r} beside one_hot; one_hot='uint8' or 'float32' says what those are")
         if one_hot is False and num_classes:
             raise UsageError(f"num_classes is {num_classes} of labels that are not one-hot; one_hot=True makes them so")
-        lengths = None if shape is None else tuple(count("shape", it) for it in ((shape,) if isinstance(shape, int) else shape))
+        lengths = None if shape is None else counts("shape", shape)
+        if lengths is not None and len(lengths) > _DIMENSIONS:
+            raise UsageError(f"shape has {len(lengths)} dimensions; at most {_DIMENSIONS} are possible")
         if pull is None:
             pull = "lease" if rank is None and world is None and parts is None and state is None else "index"
         self._convert = converter(output)
         self._output, self._copies, self._epochs = output, copy, count("epochs", epochs)
         self._options: dict[str, Any] = {
             "sampler": url,
-            "store": os.fspath(store),
+            "store": path("store", store),
             "batch_size": count("batch_size", batch_size, 1),
-            "device": device,
-            "stream": stream,
+            "device": text("device", device),
+            "stream": text("stream", stream),
             "pull": _choose("pull", pull, _PULLS),
             "bad_rows": _choose("bad_rows", bad_rows, _BAD_ROWS),
             "first_index": count("first_index", first_index),
@@ -192,9 +196,9 @@ class Loader:
             "fetchers": count("fetchers", fetchers),
             "cache_bytes": count_or_auto("cache", cache),
             "resident_bytes": count_or_auto("resident", resident),
-            "cache_dir": None if cache_dir is None else os.fspath(cache_dir),
+            "cache_dir": path("cache_dir", cache_dir),
             "cache_limit": count("cache_limit", cache_limit),
-            "patience_ms": -1 if patience is None else max(1, round(number("patience", patience, positive=True) * 1000)),
+            "patience_ms": -1 if patience is None else max(1, round(min(number("patience", patience, positive=True), 1e12) * 1000)),
             "trust_labels": trust_labels,
             "rank": 0 if rank is None else count("rank", rank),
             "world": 0 if world is None else count("world", world, 1),
@@ -202,14 +206,14 @@ class Loader:
             "part": 0 if part is None else count("part", part),
             "parts": 0 if parts is None else count("parts", parts, 1),
             "bucket_window": count("bucket_window", bucket_window),
-            "worker": worker,
-            "token": token,
-            "authority": None if authority is None else os.fspath(authority),
+            "worker": text("worker", worker),
+            "token": text("token", token),
+            "authority": path("authority", authority),
             "labels": _LABELS_ON_DEVICE[label_dtype] if one_hot is False else _choose("one_hot", one_hot, _ONE_HOT),
             "classes": count("num_classes", num_classes),
             "weights": _choose("weights", weights, _WEIGHTS),
             "groups": bool(groups),
-            "recipe": recipe,
+            "recipe": text("recipe", recipe),
             **moments(mean, std),
         }
         for names, one, of in (("rank and world", rank, world), ("part and parts", part, parts)):

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Checks numeric options: an invalid or impossible number is an error that names the option."""
+"""Checks options: one of the wrong type, or an impossible number, is an error that names it."""
 
 from __future__ import annotations
 
 import math
 import operator
+import os
+from collections.abc import Iterable
 from typing import Any
 
 from tombola.errors import UsageError
@@ -21,6 +23,11 @@ def count(name: str, value: Any, least: int = 0) -> int:
     return number
 
 
+def counts(name: str, value: Any) -> tuple[int, ...]:
+    """Of one or several integers, 0 or more."""
+    return tuple(count(name, each) for each in (value if isinstance(value, Iterable) else (value,)))
+
+
 def count_or_auto(name: str, value: Any) -> int:
     """Like count(); "auto" is -1."""
     if isinstance(value, str) and value != "auto":
@@ -29,11 +36,27 @@ def count_or_auto(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any, *, positive: bool = False) -> float:
-    """`value` as a finite float other than 0, or above 0."""
+    """`value` as a finite float other than 0, or above 0 (None is the caller's)."""
     try:
         given = float(value)
     except (TypeError, ValueError):
         given = math.nan
     if not math.isfinite(given) or given == 0 or (positive and given < 0):
-        raise UsageError(f"{name} is {value!r}; give a finite number {'above' if positive else 'other than'} 0")
+        wanted = "above 0, or None for no limit" if positive else "other than 0"
+        raise UsageError(f"{name} is {value!r}; give a finite number {wanted}")
     return given
+
+
+def text(name: str, value: Any) -> str | None:
+    """A str, or None."""
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"{name} is {value!r:.80}; give a str, or None")
+    return value
+
+
+def path(name: str, value: Any) -> str | None:
+    """A path or URI as a str, or None."""
+    try:
+        return None if value is None else os.fsdecode(value)
+    except TypeError:
+        raise UsageError(f"{name} is {value!r:.80}; give a path") from None
