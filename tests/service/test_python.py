@@ -1584,6 +1584,52 @@ if __name__ == "__main__":
 """, sampler("--store", demo_database, "--epochs", 2).url, demo_database, pull, start, python=python_with("torch"))
 
 
+@pytest.mark.parametrize("options, by", [
+    ({"rank": None, "world": None}, "lease"), ({"pull": None, "state": None}, "lease"), ({"pull": "lease", "rank": None}, "lease"),
+    ({"part": 1, "parts": 2}, "index"), ({"part": 1, "parts": 2, "pull": "index"}, "index")])
+def test_a_dataset_of_torch_pulls_as_a_loader_with_its_options(package, sampler, demo_database, options, by):  # noqa: F811
+    """An option that is None is not given; workers divide what is a part already."""
+    run(package, TORCH + f"""
+options = {options!r}
+dataset = tombola.torch.Dataset(url, store, batch_size=50, **options)
+one = tombola.Loader(url, store, batch_size=50, pull="index", part=options.get("part", 0), parts=options.get("parts", 1))
+right = [row for ids, _, _ in one for row in ids.tolist()]
+loader = DataLoader(dataset, batch_size=None, num_workers=2)
+assert sorted(row for ids, _, _ in loader for row in ids.tolist()) == sorted(right)
+try:
+    again = [row for ids, _, _ in loader for row in ids.tolist()]
+except tombola.UsageError as error:
+    assert {by!r} == "index" and "second loop" in str(error), error
+else:
+    assert {by!r} == "lease" and sorted(again) == sorted(right)
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, python=python_with("torch"))
+
+
+def test_a_dataset_of_torch_that_was_looked_at_before_its_workers_began(package, sampler, demo_database):  # noqa: F811
+    """By index they begin anew; otherwise the loader in the main process has batches that would be missing. Their state is not its."""
+    run(package, TORCH + """
+for pull in ("index", "lease"):
+    dataset = tombola.torch.Dataset(url, store, batch_size=50, pull=pull)
+    assert len(next(iter(dataset))[0]) == 50
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    try:
+        seen = sorted(row for ids, _, _ in loader for row in ids.tolist())
+    except tombola.UsageError as error:
+        assert pull == "lease" and "a new Dataset" in str(error), error
+    else:
+        assert pull == "index" and seen == list(range(2000))
+dataset = tombola.torch.Dataset(url, store, batch_size=50, pull="index")
+assert dataset.state_dict() is None
+next(iter(DataLoader(dataset, batch_size=None, num_workers=2)))
+try:
+    dataset.state_dict()
+except tombola.UsageError as error:
+    assert "StatefulDataLoader" in str(error), error
+else:
+    raise AssertionError("a state of nothing")
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, python=python_with("torch"))
+
+
 def test_ranks_of_torch_that_were_given_a_dataset_have_loops_of_their_own(package, sampler, demo_database):  # noqa: F811
     run(package, TORCH + """
 import torch.multiprocessing

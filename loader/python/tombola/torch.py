@@ -38,19 +38,23 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         self._options: dict[str, Any] = {"sampler": getattr(sampler, "url", sampler), "store": store or getattr(sampler, "store", None),
                          "batch_size": batch_size, "output": "torch", **options}
         self._loader: Loader | None = None
+        self._opener = 0  # the process whose that is
         self._begin()
 
     def _begin(self) -> None:
         """Forgets earlier loops: the first one's number is in memory shared with all of this process's workers."""
         self._owner, self._first_loop = os.getpid(), torch.zeros(1, dtype=torch.int64).share_memory_()
 
-    def _is_by_index(self) -> bool:
-        return self._options.get("pull") == "index" or bool({"rank", "world", "state"} & self._options.keys())
+    def _pull(self) -> str:
+        """As Loader chooses it."""
+        named = any(self._options.get(name) is not None for name in ("rank", "world", "parts", "state"))
+        return self._options.get("pull") or ("index" if named else "lease")
 
     def _open(self) -> Loader:
         options, worker = dict(self._options), torch.utils.data.get_worker_info()
-        if worker is not None and self._is_by_index():
-            options.update(part=worker.id, parts=worker.num_workers)
+        if worker is not None and self._pull() == "index":
+            part, parts = options.get("part") or 0, options.get("parts") or 1
+            options.update(part=part + parts * worker.id, parts=parts * worker.num_workers)
         return Loader(**options)
 
     def _check_loop(self, loop: int) -> None:
@@ -68,13 +72,16 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         worker = torch.utils.data.get_worker_info()
-        by_lease = self._options.get("pull", "lease") == "lease" and not self._is_by_index()
+        by_lease = self._pull() == "lease"
         if worker is not None and worker.id > 0 and by_lease:
             return iter(())
-        if self._loader is None:
+        if self._loader is None or self._opener != os.getpid():
+            if self._loader is not None and self._pull() != "index":
+                raise UsageError("this Dataset was read before the process was forked: its loader there has batches that would not "
+                                 "come here; a new Dataset for the DataLoader is right")
             if worker is not None and not by_lease:
                 self._check_loop(worker.seed - worker.id)
-            self._loader = self._open()
+            self._loader, self._opener = self._open(), os.getpid()
         return iter(self._loader)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,7 +90,10 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         return {**self.__dict__, "_loader": None}
 
     def state_dict(self) -> Mapping[str, Any] | None:
-        """The Loader's, in the reading process."""
+        """The Loader's, in the reading process. Workers have one each, which torchdata's StatefulDataLoader saves."""
+        if self._loader is None and self._owner == os.getpid() and self._first_loop[0]:
+            raise UsageError("the workers of a DataLoader read this Dataset, each with a state of its own: torchdata's "
+                             "StatefulDataLoader saves them, or num_workers=0 has one")
         return self._loader.state_dict() if self._loader is not None else self._options.get("state")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
