@@ -1203,6 +1203,35 @@ for label, header, rows in ((0, False, 2), ("1", True, 1)):
     assert "cannot open /nowhere.csv" in out and "<tombola.Server of range:100 at http://127.0.0.1:" in out
 
 
+def test_serve_takes_any_name_and_keeps_no_pipe(package, tmp_path):  # noqa: F811
+    """Names that are not UTF-8, which its messages then contain, and bytes; and no warning that something is left open."""
+    run(package, """
+import gc, os, sys, warnings, tombola
+warnings.simplefilter("error")
+sys.unraisablehook = lambda what: os._exit(5)
+os.chdir(sys.argv[1])
+latin = b"caf" + bytes([0xe9]) + b".csv"
+with open(latin, "w") as file:
+    print("label,a", "1,2", sep=chr(10), file=file)
+before = len(os.listdir("/proc/self/fd"))
+for name in (latin, os.fsdecode(latin)):
+    server = tombola.serve(name, label="label")
+    server.close()
+    server._reader.join()
+    assert len(os.listdir("/proc/self/fd")) == before
+for wrong, kind, says in ((b"no" + latin, tombola.SamplerError, "cannot open nocaf"), (5, tombola.UsageError, "store is 5; a path"),
+                          (None, tombola.UsageError, "a URI")):
+    try:
+        tombola.serve(wrong)
+    except kind as error:
+        assert says in str(error), error
+    else:
+        raise AssertionError("it works")
+del server
+gc.collect()
+""", tmp_path)
+
+
 def test_ctrl_c_while_a_sampler_starts(package, tmp_path):  # noqa: F811
     """As for a large CSV: it does not go on alone."""
     slow = tmp_path / "tombola-sampler"

@@ -45,7 +45,10 @@ def program() -> str:
 
 def store_uri(store: str | os.PathLike[str], columns: Mapping[str, Any]) -> str:
     """A path or URI with `columns` appended as parameters."""
-    uri = os.fspath(store)
+    try:
+        uri = os.fsdecode(store)
+    except TypeError:
+        raise UsageError(f"store is {store!r:.80}; a path, or a URI such as sqlite:train.db, is right") from None
     texts = {name: {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
              for name, value in columns.items() if value is not None}
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in texts.items())
@@ -69,7 +72,8 @@ class Server:
                 words.append(str(value))
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "tombola", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+            ["/bin/sh", "-c", _GUARD, "tombola", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace",
+            start_new_session=True)
         self._said: list[str] = []
         self._reader = threading.Thread(target=self._read, name="tombola-serve", daemon=True)
         self._reader.start()
@@ -93,9 +97,10 @@ class Server:
 
     def _read(self) -> None:
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._said.append(line)
-            del self._said[:-100]
+        with self._process.stderr as stderr:
+            for line in stderr:
+                self._said.append(line)
+                del self._said[:-100]
 
     @property
     def log(self) -> str:
@@ -118,7 +123,7 @@ class Server:
 
 def _end(process: subprocess.Popen[str], owner: int) -> None:
     """Leaves it alone in a child of fork()."""
-    assert process.stdin is not None
+    assert process.stdin is not None and process.stdout is not None
     if os.getpid() != owner:
         return
     with contextlib.suppress(BrokenPipeError):  # it has ended
@@ -129,6 +134,7 @@ def _end(process: subprocess.Popen[str], owner: int) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    process.stdout.close()
 
 
 def serve(store: str | os.PathLike[str], **options: Any) -> Server:
