@@ -108,6 +108,10 @@ static size_t default_targets(const struct feed_options *options)
 
 static enum error check_sizes(struct feed_options *options)
 {
+    enum error error = /* first: defaults depend on it */
+        check_count("rows a batch", options->batch_rows, 1, SAMPLER_BATCH_ROWS_LIMIT);
+    if (error)
+        return error;
     if (options->targets == 0)
         options->targets = options->slots ? options->slots : default_targets(options);
     if (options->slots == 0)
@@ -119,10 +123,7 @@ static enum error check_sizes(struct feed_options *options)
         options->fetchers = 1;
     if (options->close_ms == 0)
         options->close_ms = CLOSE_MS_DEFAULT;
-    enum error error =
-        check_count("rows a batch", options->batch_rows, 1, SAMPLER_BATCH_ROWS_LIMIT);
-    if (!error)
-        error = check_count("slots", options->slots, 2, RING_SLOTS_LIMIT);
+    error = check_count("slots", options->slots, 2, RING_SLOTS_LIMIT);
     if (!error)
         error = check_count("draws ahead", options->draws_ahead, 1, PULLER_CONNECTIONS_LIMIT);
     if (!error)

@@ -376,6 +376,8 @@ static void test_wrong_options(void **state)
     assert_fails(feed_open(&options, &feed), ERROR_USAGE, "1 to 1000000");
     options.batch_rows = 1000001;
     assert_fails(feed_open(&options, &feed), ERROR_USAGE, "1000001 rows a batch");
+    options.batch_rows = SIZE_MAX; /* as of a -1 */
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "rows a batch");
     options = setting.options;
     options.slots = 1;
     assert_fails(feed_open(&options, &feed), ERROR_USAGE, "slots");
