@@ -74,11 +74,11 @@ class Server:
         self._process = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, "tombola", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace",
             start_new_session=True)
+        self._closes = weakref.finalize(self, _end, self._process, os.getpid())
         self._said: list[str] = []
         self._reader = threading.Thread(target=self._read, name="tombola-serve", daemon=True)
-        self._reader.start()
-        self._closes = weakref.finalize(self, _end, self._process, os.getpid())
         try:
+            self._reader.start()
             self.url = self._address()
         except BaseException:  # Ctrl-C, too
             self.close()
