@@ -48,7 +48,7 @@ def store_uri(store: str | os.PathLike[str], columns: Mapping[str, Any]) -> str:
     try:
         uri = os.fsdecode(store)
     except TypeError:
-        raise UsageError(f"store is {store!r:.80}; a path, or a URI such as sqlite:train.db, is right") from None
+        raise UsageError(f"store is {store!r:.80}; give a path, or a URI such as sqlite:train.db") from None
     texts = {name: {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
              for name, value in columns.items() if value is not None}
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in texts.items())

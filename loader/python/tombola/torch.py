@@ -78,7 +78,7 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         if self._loader is None or self._opener != os.getpid():
             if self._loader is not None and self._pull() != "index":
                 raise UsageError("this Dataset was read before the process was forked: its loader there has batches that would not "
-                                 "come here; a new Dataset for the DataLoader is right")
+                                 "come here; give the DataLoader a new Dataset")
             if worker is not None and not by_lease:
                 self._check_loop(worker.seed - worker.id)
             self._loader, self._opener = self._open(), os.getpid()
