@@ -72,14 +72,6 @@ enum error training_parts_take_logdir(struct training_parts *parts,
     return OK;
 }
 
-/* Compares server 0's facts with this worker's options. */
-enum error training_parts_compare(const struct checkpoint *checkpoint,
-                                  const struct model_options *model)
-{
-    enum error error = checkpoint_compare(checkpoint, model);
-    return error ? error : checkpoint_compare_hyperparameters(checkpoint, model);
-}
-
 enum error training_parts_join(struct training_parts *parts, const struct training_options *options)
 {
     struct exchange_options exchange = {.cluster = options->cluster,
@@ -102,24 +94,6 @@ enum error training_parts_join(struct training_parts *parts, const struct traini
     if (parts->checkpoint)
         return training_parts_compare(parts->checkpoint, &options->model);
     return options->init_from ? checkpoint_open_foreign(options->init_from, &parts->initial) : OK;
-}
-
-/* The checkpoint that the first parameters come from; NULL: none, or one without facts. */
-const struct checkpoint *training_parts_origin(const struct training_parts *parts)
-{
-    if (parts->checkpoint)
-        return parts->checkpoint;
-    return parts->initial && checkpoint_has_facts(parts->initial) ? parts->initial : NULL;
-}
-
-const struct checkpoint_facts *training_parts_origin_facts(const struct training_parts *parts)
-{
-    return training_parts_origin(parts) ? checkpoint_get_facts(training_parts_origin(parts)) : NULL;
-}
-
-const struct checkpoint_facts *training_parts_saved_facts(const struct training_parts *parts)
-{
-    return parts->checkpoint ? checkpoint_get_facts(parts->checkpoint) : NULL;
 }
 
 static enum error check_sampler(const struct training_options *options)

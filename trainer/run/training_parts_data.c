@@ -15,6 +15,25 @@
 #include "trainer/run/normalization.h"
 #include "trainer/run/training_parts_private.h"
 
+/* ---- the checkpoint ------------------------------------------------------- */
+
+const struct checkpoint *training_parts_origin(const struct training_parts *parts)
+{
+    if (parts->checkpoint)
+        return parts->checkpoint;
+    return parts->initial && checkpoint_has_facts(parts->initial) ? parts->initial : NULL;
+}
+
+const struct checkpoint_facts *training_parts_origin_facts(const struct training_parts *parts)
+{
+    return training_parts_origin(parts) ? checkpoint_get_facts(training_parts_origin(parts)) : NULL;
+}
+
+const struct checkpoint_facts *training_parts_saved_facts(const struct training_parts *parts)
+{
+    return parts->checkpoint ? checkpoint_get_facts(parts->checkpoint) : NULL;
+}
+
 /* ---- the store's features ------------------------------------------------ */
 
 enum error training_parts_compare_scale(const struct training_parts *parts)

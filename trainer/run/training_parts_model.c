@@ -10,6 +10,14 @@
 #include "trainer/checkpoint/sampler_order.h"
 #include "trainer/run/training_parts_private.h"
 
+/* Compares server 0's facts with this worker's options. */
+enum error training_parts_compare(const struct checkpoint *checkpoint,
+                                  const struct model_options *model)
+{
+    enum error error = checkpoint_compare(checkpoint, model);
+    return error ? error : checkpoint_compare_hyperparameters(checkpoint, model);
+}
+
 /* A training keeps the seed of its first start. */
 static void take_seed(struct training_parts *parts, uint64_t seed)
 {
