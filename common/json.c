@@ -205,16 +205,21 @@ static void add_escaped(struct buffer *buffer, char letter)
     const char *found = strchr(plain, letter);
     if (found)
         buffer_print(buffer, "\\%c", escaped[found - plain]);
+    else if ((unsigned char)letter > 0x7f)
+        buffer_add_text(buffer, "\\ufffd");
     else
         buffer_print(buffer, "\\u%04x", (unsigned)(unsigned char)letter);
 }
 
 enum error json_add_string(struct buffer *buffer, const char *text)
 {
+    /* A file's name may be anything. */
+    unsigned char most = text_is_utf8(text, strlen(text)) ? UINT8_MAX : 0x7f;
     buffer_add(buffer, "\"", 1);
     while (*text) {
         size_t plain = 0;
-        while ((unsigned char)text[plain] >= 0x20 && text[plain] != '"' && text[plain] != '\\')
+        while ((unsigned char)text[plain] >= 0x20 && (unsigned char)text[plain] <= most &&
+               text[plain] != '"' && text[plain] != '\\')
             plain++;
         buffer_add(buffer, text, plain);
         text += plain;

@@ -39,7 +39,8 @@ enum error json_get_text(const cJSON *object, const char *key, const char *what,
 enum error json_get_array(const cJSON *object, const char *key, const char *what,
                           const cJSON **ret_value) MUST_CHECK;
 
-/* Appends `text` as a quoted JSON string, with control characters escaped. */
+/* Appends `text` as a quoted JSON string, with control characters escaped. If it is not UTF-8, each
+ * byte beyond ASCII becomes U+FFFD. */
 enum error json_add_string(struct buffer *buffer, const char *text);
 /* Appends `["a","b"]`. */
 enum error json_add_strings(struct buffer *buffer, const char *const texts[], size_t count);

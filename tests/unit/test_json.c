@@ -274,6 +274,12 @@ static void test_written_strings_come_back(void **state)
     assert_ok(json_add_string(&buffer, "a\"b\\c\n\x01"));
     assert_string_equal(buffer.data, "\"a\\\"b\\\\c\\n\\u0001\"");
     buffer_clear(&buffer);
+    assert_ok(json_add_string(&buffer, "caf\xc3\xa9"));
+    assert_string_equal(buffer.data, "\"caf\xc3\xa9\"");
+    buffer_clear(&buffer);
+    assert_ok(json_add_string(&buffer, "caf\xe9.csv")); /* a file's name in Latin-1 */
+    assert_string_equal(buffer.data, "\"caf\\ufffd.csv\"");
+    buffer_clear(&buffer);
     assert_ok(json_add_string(&buffer, ""));
     assert_string_equal(buffer.data, "\"\"");
     buffer_release(&buffer);
