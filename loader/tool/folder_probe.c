@@ -472,19 +472,32 @@ static void probe_write(const struct folder_probe *probe, struct probe_result *r
     free(block);
 }
 
+/* The file that probe_write() made; -1: see the result. */
+static int open_large(const struct folder_probe *probe, struct probe_result *result)
+{
+    char path[1200];
+    struct stat now;
+    int file = -1;
+    if (file_open_read(path_of(probe, "large", path), &file)) {
+        say_error(result);
+        return -1;
+    }
+    if (fstat(file, &now) != 0 || (uint64_t)now.st_size >= probe->bytes)
+        return file;
+    say(result, VERDICT_BAD, "not tried: the file to read could not be written");
+    close(file);
+    return -1;
+}
+
 static void probe_read(const struct folder_probe *probe, struct probe_result *result)
 {
     enum { BLOCK = 1 << 20 };
-    char path[1200];
     uint64_t done = 0;
-    int file = -1;
-    path_of(probe, "large", path);
-    char *block = block_of(BLOCK, result);
-    if (!block)
-        return;
-    if (file_open_read(path, &file)) {
-        say_error(result);
-        free(block);
+    int file = open_large(probe, result);
+    char *block = file < 0 ? NULL : block_of(BLOCK, result);
+    if (!block) {
+        if (file >= 0)
+            close(file);
         return;
     }
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
@@ -521,14 +534,11 @@ static bool read_a_page(void *context, size_t number)
 
 static void probe_rows(const struct folder_probe *probe, struct probe_result *result)
 {
-    char path[1200];
     double times_ms[TRIES_LIMIT], sum_ms = 0;
-    struct places places = {.file = -1, .pages = probe->bytes / PAGE, .random = 1};
-    path_of(probe, "large", path);
-    if (file_open_read(path, &places.file)) {
-        say_error(result);
+    struct places places = {
+        .file = open_large(probe, result), .pages = probe->bytes / PAGE, .random = 1};
+    if (places.file < 0)
         return;
-    }
     (void)posix_fadvise(places.file, 0, 0, POSIX_FADV_DONTNEED);
     (void)posix_fadvise(places.file, 0, 0, POSIX_FADV_RANDOM);
     size_t count = measure(probe, times_ms, read_a_page, &places);

@@ -3,11 +3,12 @@
 
 import json
 import os
+import resource
 import subprocess
 
 import pytest
 
-from conftest import run, run_fails
+from conftest import PATIENCE_S, environment, program, run, run_fails
 
 QUICK = ("--seconds", 0.02, "--megabytes", 2)
 NAMES = ["mount", "space", "rename", "create", "journal", "map", "link", "lock", "clock", "fsync", "checkpoint", "write", "read", "rows"]
@@ -40,6 +41,18 @@ def test_memory_is_told(tmp_path):
         os.rmdir(folder)
     assert found["type"] == "tmpfs"
     assert found["checks"][0] == {"check": "mount", "verdict": "note", "says": "memory: what lies here is gone with the machine"}
+
+
+def test_a_file_that_could_not_be_written_is_not_read(tmp_path):
+    """That it is short says nothing of the folder."""
+    done = subprocess.run([program("loader"), "check", "--json", *map(str, QUICK), tmp_path], capture_output=True, text=True,
+                          env=environment(), timeout=PATIENCE_S, check=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)))
+    found = {one["check"]: one for one in json.loads(done.stdout)["checks"]}
+    assert done.returncode == 1 and "File too large" in found["write"]["says"], done.stdout
+    for name in ("read", "rows"):
+        assert (found[name]["verdict"], found[name]["says"]) == ("bad", "not tried: the file to read could not be written")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("words,says,status", [
