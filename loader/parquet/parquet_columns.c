@@ -7,6 +7,7 @@
 
 #include "common/array.h"
 #include "common/text.h"
+#include "common/text_set.h"
 
 #define FEATURES_LIMIT ((size_t)1 << 24)
 #define PANDAS_INDEX "__index_level_" /* not data, unless the URI names it */
@@ -33,6 +34,32 @@ static enum error copy_names(struct parquet_columns *columns, const struct arrow
             return error_set_memory(256, "a column's name");
     }
     return OK;
+}
+
+/* A column that is read is the only one of its name: of two labels, one would be a feature. */
+static enum error check_doubles(const struct parquet_columns *columns,
+                                const enum column_role *roles)
+{
+    struct text_set names = {.count = 0};
+    char shown[TEXT_QUOTE_BYTES];
+    size_t *first = array_new(columns->count, sizeof(*first), "columns of a file");
+    enum error error = first ? OK : ERROR_MEMORY;
+    for (size_t i = 0; i < columns->count && !error; i++) {
+        const char *name = columns->names[i];
+        size_t count = names.count;
+        uint32_t number;
+        error = text_set_add(&names, name, strlen(name), &number);
+        if (error)
+            break;
+        if (number == count)
+            first[number] = i;
+        else if (roles[i] != COLUMN_IGNORED || roles[first[number]] != COLUMN_IGNORED)
+            error = error_set(ERROR_INPUT, "two columns are called %s; give one another name",
+                              text_quote(shown, sizeof(shown), name, strlen(name)));
+    }
+    text_set_release(&names);
+    free(first);
+    return error;
 }
 
 static bool is_index(const char *name)
@@ -87,6 +114,8 @@ static enum error add_columns(struct parquet_columns *columns, const struct arro
     enum error error = roles && columns->read ? OK : ERROR_MEMORY;
     if (!error)
         error = column_roles_assign(&names, choice, true, roles);
+    if (!error)
+        error = check_doubles(columns, roles);
     for (size_t i = 0; i < columns->count && !error; i++) {
         bool aside = roles[i] == COLUMN_FEATURE &&
                      (keys_only || (!choice->names[COLUMN_FEATURE] && is_index(columns->names[i])));
