@@ -14,6 +14,8 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+from setuptools.errors import SetupError
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parents[1]
@@ -76,7 +78,14 @@ class BuildCore(build_ext):
         super().build_extension(extension)
 
 
-setup(version=version(), cmdclass={"build_py": BuildModules, "build_ext": BuildCore},
+class RefuseSource(sdist):
+    """It would contain this folder alone, of which nothing can be built."""
+
+    def run(self):
+        raise SetupError("the C library is not in this folder: pip wheel --no-deps loader/python builds a wheel, make dist a tarball of all")
+
+
+setup(version=version(), cmdclass={"build_py": BuildModules, "build_ext": BuildCore, "sdist": RefuseSource},
       ext_modules=[Extension("tombola._core", [f"core_{name}.c" for name in OBJECTS], depends=["core.h", "dlpack.h"],
                              include_dirs=[str(TREE)],
                              extra_compile_args=["-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"])])

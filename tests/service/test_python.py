@@ -1503,6 +1503,12 @@ def test_a_wheel_in_a_clean_environment(wheel, demo, tmp_path):
     check_wheel(wheel, demo, tmp_path)
 
 
+def test_no_source_distribution_that_cannot_be_built(tmp_path):
+    done = subprocess.run([PYTHON, "setup.py", "-q", "egg_info", "--egg-base", tmp_path, "sdist", "--dist-dir", tmp_path], cwd=SOURCES,
+                          capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1 and "make dist" in done.stderr and not list(tmp_path.glob("*.tar.gz")), done.stderr
+
+
 def test_a_wheel_for_other_machines(wheel, demo, tmp_path):
     """It takes all libraries along that not every Linux has."""
     tool = from_pypi("auditwheel")
