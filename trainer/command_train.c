@@ -376,8 +376,8 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .type = OPTION_REAL,
          .target = &arguments->patience_seconds,
          .argument = "SECONDS",
-         .help = "give up if the sampler does not answer for this long, or if a trainer "
-                 "on another machine holds the logdir",
+         .help = "give up if the sampler does not answer for this long, if a trainer on "
+                 "another machine holds the logdir, or if an evaluator's test store is away",
          .minimum = 0,
          .maximum = 1e9},
         {.name = "normalize",

@@ -4,6 +4,7 @@
 import json
 import math
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,23 @@ def test_the_evaluator_of_a_tf_config(start, served, store, test_store, tmp_path
     assert lines[-1]["step"] == STEPS and [one.wait() for one in started[1:]] == [0, 0, 0]
     run_fails("trainer", *words, env={"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 1}})},
               says="there can only be one `evaluator` task")
+
+
+@pytest.mark.parametrize("patience", [PATIENCE_S, 0])
+def test_a_test_store_that_is_away_is_waited_for(start, served, store, test_store, tmp_path, patience):  # noqa: F811
+    logdir, rows, away = tmp_path / "run", tmp_path / "test.csv", tmp_path / "away.csv"
+    rows.write_bytes(Path(test_store.removeprefix("csv:").partition("?")[0]).read_bytes())
+    train(served, store, logdir, train_steps=100)
+    watching = evaluator(start, served, store, logdir, test_store=f"csv:{rows}?label=0&header=no", patience=patience)
+    watching.wait_for_log("step 100: loss")
+    rows.rename(away)
+    train(served, store, logdir, train_steps=STEPS)
+    if patience == 0:
+        assert watching.wait() == 2 and watching.stderr.splitlines()[-1].endswith("No such file or directory"), watching.stderr
+        return
+    watching.wait_for_log("no checkpoint is scored: cannot open .*test.csv: No such file or directory; it is tried again")
+    away.rename(rows)
+    assert [line["step"] for line in scored(watching)][-1] == STEPS
 
 
 def test_an_evaluator_may_be_stopped(start, served, store, test_store, tmp_path):  # noqa: F811

@@ -18,8 +18,9 @@
 #include "trainer/run/best_checkpoint.h"
 #include "trainer/run/evaluation_print.h"
 
-#define LOOK_MS 500  /* between two checks of the logdir */
-#define LATE_MS 5000 /* after --save-secs, until the log says that a checkpoint is late */
+#define LOOK_MS 500   /* between two checks of the logdir */
+#define AGAIN_MS 2000 /* between two attempts to read what is away */
+#define LATE_MS 5000  /* after --save-secs, until the log says that a checkpoint is late */
 #define PATH_LIMIT_BYTES 8192
 
 struct evaluator {
@@ -31,6 +32,8 @@ struct evaluator {
     int64_t step;                /* of the checkpoint that was scored last; -1: none */
     bool waits;                  /* the log has said so */
     int64_t late_ns;             /* when the next checkpoint is late */
+    int64_t away_ns;             /* since when a checkpoint cannot be scored; 0: it can */
+    int64_t again_ns;            /* when to try again */
     bool has_servers;            /* else the process that trains alone keeps the best model */
     struct best_checkpoint best; /* used if it has */
     bool stopped;                /* the log has said so */
@@ -109,6 +112,22 @@ static enum error score(struct evaluator *evaluator, struct trained_model *train
     return error;
 }
 
+/* What was there before may come back, such as a test store on a file server: it is waited for as
+ * long as a worker waits for a sampler. */
+static enum error put_off(struct evaluator *evaluator, enum error error)
+{
+    int64_t now_ns = clock_now_ns(), patience_ms = evaluator->options->patience_ms;
+    bool is_away = error == ERROR_NOT_FOUND || error == ERROR_IO || error == ERROR_NETWORK;
+    if (evaluator->away_ns == 0)
+        evaluator->away_ns = now_ns;
+    if (!is_away || evaluator->step < 0 || (now_ns - evaluator->away_ns) / 1000000 > patience_ms)
+        return error;
+    if (evaluator->away_ns == now_ns)
+        log_warning("no checkpoint is scored: %s; it is tried again (--patience)", error_message());
+    evaluator->again_ns = clock_deadline_ns(AGAIN_MS);
+    return OK;
+}
+
 /* `now`: the status of the file `checkpoint`. A checkpoint that is deleted before it is read has
  * been replaced by a newer one, which the next look() finds. */
 static enum error score_newest(struct evaluator *evaluator, const struct stat *now)
@@ -119,15 +138,18 @@ static enum error score_newest(struct evaluator *evaluator, const struct stat *n
     struct trained_model trained;
     enum error error = trained_model_open(&model, &trained);
     if (error)
-        return error == ERROR_NOT_FOUND ? OK : error;
+        return error == ERROR_NOT_FOUND ? OK : put_off(evaluator, error);
     int64_t step = checkpoint_step(trained.checkpoint);
     if (step != evaluator->step)
         error = score(evaluator, &trained);
     trained_model_close(&trained);
+    if (error)
+        return put_off(evaluator, error);
     evaluator->step = step;
     evaluator->seen = *now;
+    evaluator->away_ns = evaluator->again_ns = 0;
     evaluator->late_ns = clock_deadline_ns(options->save_ms + LATE_MS);
-    return error;
+    return OK;
 }
 
 /* --early-stopping. A cluster that is returning to its last cut cannot be stopped yet: OK, and the
@@ -170,7 +192,7 @@ static enum error look(struct evaluator *evaluator)
 {
     struct stat now;
     if (has_changed(evaluator, &now))
-        return score_newest(evaluator, &now);
+        return clock_now_ns() < evaluator->again_ns ? OK : score_newest(evaluator, &now);
     if (evaluator->step < 0 && !evaluator->waits)
         log_info("waiting for a checkpoint in %s", evaluator->options->logdir);
     evaluator->waits = true;
