@@ -128,7 +128,7 @@ def test_threads_change_no_bit(served, store, tmp_path, optimizer):  # noqa: F81
     found = set()
     for threads in THREADS:
         done = train(served, store, tmp_path / str(threads), threads=threads, optimizer=optimizer, learning_rate=0.001, **WIDE)
-        assert f"{threads} thread" in done.stderr or "has no effect on OpenBLAS" in done.stderr
+        assert f"{threads} thread" in done.stderr or "has no effect on" in done.stderr
         found.add(newest(tmp_path / str(threads)).read_bytes())
     assert len(found) == 1
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * oneDNN's dnnl_sgemm by dlopen(). It chooses its kernels by the CPU's features and generates them
- * at the first call. Its threads are OpenMP's, whose number is a setting of the calling thread: it
- * is set in the environment while the library loads, which applies to all threads, and again for
- * this one. They sleep between products unless OMP_WAIT_POLICY says otherwise: OpenMP's default is
+ * at the first call. Its threads are OpenMP's, whose number is a setting of the calling thread: one
+ * in the environment while the library loads, which applies to all threads, else set before a
+ * product. They sleep between products unless OMP_WAIT_POLICY says otherwise: OpenMP's default is
  * to spin for milliseconds, which takes the processors from feed and sampler, or a container's
- * quota.
+ * quota. Only the AVX-512 kernels get several: of the others the last bits depend on them.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
+#include "common/log.h"
 #include "trainer/compute/blas_library.h"
 
 typedef int sgemm_function(char a_transpose, char b_transpose, int64_t m, int64_t n, int64_t k,
@@ -23,6 +25,8 @@ typedef int sgemm_function(char a_transpose, char b_transpose, int64_t m, int64_
 #define ALONE_BELOW_ASLEEP 20000000
 #define ALONE_BELOW_AWAKE 4000000
 
+#define AVX_512 "AVX-512"
+
 struct version {
     int major, minor, patch;
 };
@@ -33,15 +37,13 @@ static void (*set_threads)(int); /* NULL: OpenMP not found */
 static unsigned most_threads;
 static size_t alone_below;
 
-static enum error load_once(unsigned threads)
+static enum error load_once(void)
 {
     static const char *const files[] = {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so", NULL};
     if (handle)
         return OK;
-    char count[16];
-    snprintf(count, sizeof(count), "%u", threads);
     const char *wait = getenv("OMP_WAIT_POLICY");
-    const struct blas_variable variables[] = {{"OMP_NUM_THREADS", count},
+    const struct blas_variable variables[] = {{"OMP_NUM_THREADS", "1"},
                                               {"OMP_WAIT_POLICY", wait ? wait : "passive"}};
     void *loaded, *function;
     enum error error = blas_load_file(files, variables, 2, &loaded);
@@ -63,7 +65,7 @@ static const char *kernels_text(void)
         return "unnamed";
     int isa = ((int (*)(void))function)();
     if (isa & 0x20)
-        return "AVX-512";
+        return AVX_512;
     if (isa & 0x4)
         return "AVX2";
     return isa & 0x2 ? "AVX" : "SSE4.1";
@@ -75,24 +77,26 @@ static enum error load(const char *core, unsigned threads,
     if (core)
         return error_set(ERROR_USAGE, "oneDNN chooses its kernels itself; leave out \":%.40s\"",
                          core);
-    enum error error = load_once(threads);
+    enum error error = load_once();
     if (error)
         return error_prefix(error, "oneDNN: ");
     void *function;
     char version[32] = "", count[32];
     /* Through oneDNN's handle: dlsym() also searches the libraries it was linked with, so this is
      * the OpenMP that oneDNN uses, not another one in the process. */
-    most_threads = threads;
-    if (!blas_find(handle, "OpenMP", "omp_set_num_threads", &function)) {
+    if (!blas_find(handle, "OpenMP", "omp_set_num_threads", &function))
         set_threads = (void (*)(int))function;
-        set_threads((int)threads);
-    }
+    most_threads = set_threads && strcmp(kernels_text(), AVX_512) == 0 ? threads : 1;
+    if (most_threads < threads)
+        log_info("--threads %u has no effect on oneDNN without AVX-512, whose last bits would "
+                 "depend on them",
+                 threads);
     if (!blas_find(handle, "oneDNN", "dnnl_version", &function)) {
         const struct version *found = ((const struct version *(*)(void))function)();
         snprintf(version, sizeof(version), " %d.%d.%d", found->major, found->minor, found->patch);
     }
     snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "oneDNN%s, %s kernels, %s", version,
-             kernels_text(), blas_threads_text(threads, count));
+             kernels_text(), blas_threads_text(most_threads, count));
     return OK;
 }
 
@@ -100,7 +104,7 @@ static enum error load(const char *core, unsigned threads,
  * and beta 0 overwrites C whatever it contains, also NaN. Its status only reports bad arguments. */
 static void multiply(const struct blas_product *p)
 {
-    if (set_threads && most_threads > 1)
+    if (most_threads > 1)
         set_threads(p->m * p->n * p->k < alone_below ? 1 : (int)most_threads);
     sgemm(p->a_transpose == BLAS_TRANSPOSED ? 'T' : 'N',
           p->b_transpose == BLAS_TRANSPOSED ? 'T' : 'N', (int64_t)p->m, (int64_t)p->n,

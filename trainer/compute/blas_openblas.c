@@ -73,7 +73,7 @@ static enum error load(const char *core, unsigned threads,
         ((void (*)(int))function)(1);
     if (threads > 1)
         log_info("--threads %u has no effect on OpenBLAS, whose last bits would depend on them; "
-                 "--blas onednn uses them",
+                 "--blas onednn uses them where there is AVX-512",
                  threads);
     snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "%s, %s kernels, 1 thread", version, kernels);
     return OK;
