@@ -153,6 +153,14 @@ const char *text_of_float(float value, char out[TEXT_REAL_BYTES])
     return out;
 }
 
+const char *text_of_number(double value, bool is_float, char out[TEXT_REAL_BYTES])
+{
+    if (!text_real_is_integer(value))
+        return is_float ? text_of_float((float)value, out) : text_of_real(value, out);
+    *text_write_integer(out, (int64_t)value) = '\0';
+    return out;
+}
+
 bool text_is_real(const char *text, size_t length)
 {
     struct decimal decimal;

@@ -55,6 +55,10 @@ const char *text_of_real(double value, char out[TEXT_REAL_BYTES]);
 /* The same for floats, with 6 to 9 digits. */
 const char *text_of_float(float value, char out[TEXT_REAL_BYTES]);
 
+/* How every kind of store writes a label or group that is a number: whole ones as integers, others
+ * as text_of_float() or text_of_real(). */
+const char *text_of_number(double value, bool is_float, char out[TEXT_REAL_BYTES]);
+
 /* true for yes/no, true/false, on/off, 1/0 (lower case). */
 bool text_parse_boolean(const char *text, size_t length, bool *ret_value);
 

@@ -372,20 +372,13 @@ static struct text of_string(const char *string)
     return (struct text){.data = string, .length = strlen(string)};
 }
 
-/* Whole numbers as integers. */
 static bool write_float(const struct arrow_values *values, int64_t value,
                         char room[ARROW_TEXT_BYTES], struct text *ret_text)
 {
     double number;
     bool known;
     arrow_values_numbers(values, value, 1, &number, &known);
-    if (text_real_is_integer(number))
-        *ret_text = (struct text){
-            .data = room, .length = (size_t)(text_write_integer(room, (int64_t)number) - room)};
-    else if (values->type->size == 8)
-        *ret_text = of_string(text_of_real(number, room));
-    else
-        *ret_text = of_string(text_of_float((float)number, room));
+    *ret_text = of_string(text_of_number(number, values->type->size != 8, room));
     return isfinite(number);
 }
 

@@ -44,14 +44,6 @@ static enum error refuse_value(sqlite3_stmt *statement, int column, const char *
 
 /* ---- keys --------------------------------------------------------------- */
 
-/* The shortest text that reads back as the same double; whole numbers as integers. */
-static size_t print_real(double value, char out[SQLITE_ROW_TEXT_BYTES])
-{
-    if (text_real_is_integer(value))
-        return (size_t)(text_write_integer(out, (int64_t)value) - out);
-    return strlen(text_of_real(value, out));
-}
-
 /* A label or group as text; false: not one. */
 static bool take_text(sqlite3_stmt *statement, int column, char room[SQLITE_ROW_TEXT_BYTES],
                       struct text *ret_text)
@@ -63,8 +55,8 @@ static bool take_text(sqlite3_stmt *statement, int column, char room[SQLITE_ROW_
         ret_text->data = room;
         return true;
     case SQLITE_FLOAT:
-        ret_text->length = print_real(sqlite3_column_double(statement, column), room);
-        ret_text->data = room;
+        ret_text->data = text_of_number(sqlite3_column_double(statement, column), false, room);
+        ret_text->length = strlen(room);
         return isfinite(sqlite3_column_double(statement, column));
     case SQLITE_TEXT:
         ret_text->data = (const char *)sqlite3_column_text(statement, column);

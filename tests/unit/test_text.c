@@ -305,6 +305,11 @@ static void test_reals_ignore_the_locale(void **state)
     assert_true(fabs(value - 1.2345678901234567) < 1e-15);
     assert_string_equal(text_of_real(-1.5e300, text), "-1.5e+300");
     assert_string_equal(text_of_float(0.1f, text), "0.1");
+    assert_string_equal(text_of_number(0.5, false, text), "0.5");
+    assert_string_equal(text_of_number((double)0.1f, true, text), "0.1");
+    assert_string_equal(text_of_number(-2000000, true, text), "-2000000");
+    assert_string_equal(text_of_number(0x1p53, false, text), "9007199254740992");
+    assert_string_equal(text_of_number(1e300, false, text), "1e+300");
     setlocale(LC_ALL, "C");
     unit_folder_remove(folder);
 }
