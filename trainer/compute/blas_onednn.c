@@ -10,7 +10,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "common/log.h"
@@ -24,8 +23,6 @@ typedef int sgemm_function(char a_transpose, char b_transpose, int64_t m, int64_
  * they sleep, and if they spin. */
 #define ALONE_BELOW_ASLEEP 20000000
 #define ALONE_BELOW_AWAKE 4000000
-
-#define AVX_512 "AVX-512"
 
 struct version {
     int major, minor, patch;
@@ -57,18 +54,27 @@ static enum error load_once(void)
     return OK;
 }
 
-/* The bits of dnnl_cpu_isa_t: each newer set includes the earlier ones. */
-static const char *kernels_text(void)
+/* Of dnnl_cpu_isa_t: each newer set includes the earlier ones. */
+enum { ISA_AVX = 0x2, ISA_AVX2 = 0x4, ISA_AVX512 = 0x20 };
+
+/* 0: unknown. */
+static int effective_isa(void)
 {
     void *function;
     if (blas_find(handle, "oneDNN", "dnnl_get_effective_cpu_isa", &function))
-        return "unnamed";
-    int isa = ((int (*)(void))function)();
-    if (isa & 0x20)
-        return AVX_512;
-    if (isa & 0x4)
+        return 0;
+    return ((int (*)(void))function)();
+}
+
+static const char *kernels_text(int isa)
+{
+    if (isa & ISA_AVX512)
+        return "AVX-512";
+    if (isa & ISA_AVX2)
         return "AVX2";
-    return isa & 0x2 ? "AVX" : "SSE4.1";
+    if (isa & ISA_AVX)
+        return "AVX";
+    return isa ? "SSE4.1" : "unnamed";
 }
 
 static enum error load(const char *core, unsigned threads,
@@ -86,7 +92,8 @@ static enum error load(const char *core, unsigned threads,
      * the OpenMP that oneDNN uses, not another one in the process. */
     if (!blas_find(handle, "OpenMP", "omp_set_num_threads", &function))
         set_threads = (void (*)(int))function;
-    most_threads = set_threads && strcmp(kernels_text(), AVX_512) == 0 ? threads : 1;
+    int isa = effective_isa();
+    most_threads = set_threads && isa & ISA_AVX512 ? threads : 1;
     if (most_threads < threads)
         log_info("--threads %u has no effect on oneDNN without AVX-512, whose last bits would "
                  "depend on them",
@@ -96,7 +103,7 @@ static enum error load(const char *core, unsigned threads,
         snprintf(version, sizeof(version), " %d.%d.%d", found->major, found->minor, found->patch);
     }
     snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "oneDNN%s, %s kernels, %s", version,
-             kernels_text(), blas_threads_text(most_threads, count));
+             kernels_text(isa), blas_threads_text(most_threads, count));
     return OK;
 }
 
