@@ -159,9 +159,8 @@ static enum error make_buffers(struct training_parts *parts)
     parts->numbers = array_new(rows, sizeof(*parts->numbers), "a batch's targets");
     if (!parts->classes || !parts->numbers)
         return ERROR_MEMORY;
-    const char *called = training_parts_origin(parts)
-                             ? checkpoint_path(training_parts_origin(parts))
-                             : "this training";
+    const struct checkpoint *origin = training_parts_origin(parts);
+    const char *called = origin ? checkpoint_path(origin) : "this training";
     struct feature_input_options features = checkpoint_features(&parts->facts, called);
     return feature_input_new(&parts->engine, &features, store_info(parts->store),
                              FEATURES_FROM_FEED, rows, &parts->input);

@@ -26,7 +26,8 @@ const struct checkpoint *training_parts_origin(const struct training_parts *part
 
 const struct checkpoint_facts *training_parts_origin_facts(const struct training_parts *parts)
 {
-    return training_parts_origin(parts) ? checkpoint_get_facts(training_parts_origin(parts)) : NULL;
+    const struct checkpoint *origin = training_parts_origin(parts);
+    return origin ? checkpoint_get_facts(origin) : NULL;
 }
 
 const struct checkpoint_facts *training_parts_saved_facts(const struct training_parts *parts)
