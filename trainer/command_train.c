@@ -127,7 +127,7 @@ static const struct option_hint hints[] = {
     {"save_summary_steps", "summaries are written by time: --summary-secs SECONDS"},
     {"early_stopping_patience", "it is called --early-stopping here"},
     {"label", "it is part of the store's URI: --store 'csv:train.csv?label=NAME'"},
-    {"num_workers", "the feed chooses its own threads; --threads N is for matrix products"},
+    {"num_workers", "the feed chooses its own threads; --threads N is for the computation"},
     {NULL, NULL},
 };
 

@@ -89,8 +89,8 @@ extern const struct option_hint commands_trained_hints[];
                  "parameters are f32"},                                                       \
     {                                                                                         \
         .name = "threads", .type = OPTION_INTEGER, .target = (thread_count), .argument = "N", \
-        .help = "threads per matrix product on the CPU (oneDNN; OMP_WAIT_POLICY=active if "   \
-                "nothing else runs on it)",                                                   \
+        .help = "threads that compute a step on the CPU, at most one per processor; results " \
+                "do not depend on their number",                                              \
         .minimum = 1, .maximum = COMMANDS_THREADS_LIMIT                                       \
     }
 

@@ -125,7 +125,7 @@ static void measure_library(const char *name)
     if (child == 0) {
         double best[PRODUCTS];
         char row[160];
-        if (blas_open(name, 1))
+        if (blas_open(name))
             _exit(0);
         measure_open_library(best);
         snprintf(row, sizeof(row), "%s%s", !strcmp(name, "auto") ? "auto: " : "", blas_describe());
@@ -141,10 +141,11 @@ static void measure_library(const char *name)
 static void measure_loops(const struct cpu_loops *loops, unsigned density)
 {
     struct sparse_batch sparse = {0};
+    const struct sparse_part all = {0, F, 0};
     double best[PRODUCTS];
     char row[80];
     fill(density);
-    if (blas_open("auto", 1) || sparse_batch_reserve(&sparse, B, F)) {
+    if (blas_open("auto") || sparse_batch_reserve(&sparse, B, F)) {
         fprintf(stderr, "bench_blas: %s\n", error_message());
         exit(1);
     }
@@ -152,12 +153,12 @@ static void measure_loops(const struct cpu_loops *loops, unsigned density)
     for (int round = 0; round < ROUNDS; round++) {
         int64_t start_ns = clock_now_ns();
         sparse_batch_index(&sparse, loops, x, B, F);
-        loops->multiply(&sparse, hid_w, H, hidden);
+        loops->multiply(&sparse, &all, hid_w, H, hidden);
         double spent = microseconds_since(start_ns);
         best[0] = round == 0 || spent < best[0] ? spent : best[0];
         start_ns = clock_now_ns();
         sparse_batch_index_columns(&sparse, loops);
-        loops->multiply_transposed(&sparse, hidden_gradient, H, hid_w_gradient);
+        loops->multiply_transposed(&sparse, &all, hidden_gradient, H, hid_w_gradient);
         spent = microseconds_since(start_ns);
         best[4] = round == 0 || spent < best[4] ? spent : best[4];
     }

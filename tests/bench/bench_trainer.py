@@ -63,9 +63,8 @@ def rare():
 class Ours:
     """tombola-trainer, start and end not counted; the processor time is all of its own and the sampler's."""
 
-    def __init__(self, sampler, store, threads, optimizer, steps=STEPS, **environment):
-        self.sampler, self.store, self.threads, self.optimizer = sampler, store, threads, optimizer
-        self.steps, self.environment = steps, {**os.environ, **environment}
+    def __init__(self, sampler, store, threads, optimizer, steps=STEPS):
+        self.sampler, self.store, self.threads, self.optimizer, self.steps = sampler, store, threads, optimizer, steps
 
     def measure(self):
         with bench.folder() as logdir:
@@ -74,7 +73,7 @@ class Ours:
                 bench.TRAINER, "train", "--sampler", self.sampler.url, "--store", self.store, "--logdir",
                 logdir / "run", "--model", "mlp", "--hidden_units", "100", "--optimizer", self.optimizer, "--learning_rate",
                 RATES[self.optimizer], "--batch_size", "100", "--train_steps", self.steps, "--seed", "1", "--save_secs", "0",
-                "--print_every", "1000", "--threads", self.threads], stderr=subprocess.STDOUT, env=self.environment)
+                "--print_every", "1000", "--threads", self.threads], stderr=subprocess.STDOUT)
             spent += bench.cpu_seconds(self.sampler.pid) - before
         found = re.search(r"([\d.]+) steps/s,.* waited for data ([\d.]+) %", text)
         if not found:
@@ -129,8 +128,6 @@ def compete(name, csv, database, optimizer="adagrad"):
     with bench.Sampler("--store", uri, "--seed", "1", "--rows", f"0:{ROWS}") as sampler:
         ours = {f"Tombola, {kind}, threads {threads}": Ours(sampler, store, threads, optimizer)
                 for kind, store in (("SQLite", f"sqlite:{database}"), ("CSV", uri)) for threads in THREADS}
-        ours |= {f"Tombola, SQLite, threads {threads} that spin": Ours(sampler, f"sqlite:{database}", threads, optimizer,
-                                                                      OMP_WAIT_POLICY="active") for threads in THREADS if threads > 1}
         competing = ours | {name: tried[name] for name in finalists}
         lines = bench.rows(bench.in_turn({name: entry.measure for name, entry in competing.items()}), [name])
         chain = bench.rows(bench.in_turn({
@@ -146,8 +143,7 @@ def measure():
         "rows", "by", "steps/s", "min .. max", "CPU us a step", "waited %", "CPU ratio", "ratio"], sum(finals, []), [
         f"Ours pulls from the sampler and fetches, theirs have all {ROWS:,} rows in memory as floats; {bench.ROUNDS} "
         "rounds.",
-        "Processor time of ours counts the start of the programs as well, and the sampler's.",
-        "Threads of ours sleep between products but where they spin (OMP_WAIT_POLICY=active)."])
+        "Processor time of ours counts the start of the programs as well, and the sampler's."])
     bench.table("What the chain costs", [
         "rows", "by", "steps/s", "min .. max", "CPU us a step", "waited %", "CPU ratio", "ratio"], sum(chains, []), [
         f"{CHAIN_STEPS:,} steps. Arrays in memory: our own, one thread, without sampler, feed, report and checkpoints."])

@@ -13,8 +13,8 @@ static struct device *device;
 static struct device_queue *queue;
 static struct kernel *kernel;
 
-/* Opens the device that the test's state names, or skips the test. */
-static inline void open_kernel(void **state)
+/* Opens the device that the test's state names, or skips the test. `options` may be NULL. */
+static inline void open_kernel_with(void **state, const struct kernel_options *options)
 {
     enum error error = device_open(*state, &device);
     if (error == ERROR_UNAVAILABLE) {
@@ -23,9 +23,14 @@ static inline void open_kernel(void **state)
     }
     assert_int_equal(error, OK);
     assert_ok(device_queue_new(device, &queue));
-    error = kernel_open(device, queue, NULL, &kernel);
+    error = kernel_open(device, queue, options, &kernel);
     if (error)
         fail_msg("%s", error_message());
+}
+
+static inline void open_kernel(void **state)
+{
+    open_kernel_with(state, NULL);
 }
 
 static inline void close_kernel(void)

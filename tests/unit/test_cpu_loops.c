@@ -87,9 +87,40 @@ static void check_product(const struct cpu_loops *loops, size_t rows, size_t col
     }
 }
 
+/* Both products in `count` parts, which begin and end anywhere and have scratch of their own. The
+ * parts of the first add to one result, in order: the same bits as in one part. */
+static void multiply_in_parts(const struct cpu_loops *loops, const struct sparse_batch *x,
+                              size_t count, const float *weights, size_t outputs, float *y,
+                              const float *y_gradient, float *ret_weights_gradient)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct sparse_part part = {x->columns * i / count, x->columns * (i + 1) / count,
+                                         (unsigned)(i * 3 % SPARSE_BATCH_PARTS)};
+        loops->multiply(x, &part, weights, outputs, y);
+        loops->multiply_transposed(x, &part, y_gradient, outputs, ret_weights_gradient);
+    }
+}
+
+static void check_parts(const struct cpu_loops *loops, const struct sparse_batch *x,
+                        const float *weights, size_t outputs, const float *start, const float *y,
+                        const float *weights_gradient)
+{
+    size_t parameters = x->columns * outputs;
+    for (size_t count = 2; count <= 9; count++) {
+        float *again = copy_array(start, x->rows * outputs);
+        float *gradient = random_array(parameters, 100);
+        multiply_in_parts(loops, x, count, weights, outputs, again, start, gradient);
+        assert_memory_equal(again, y, x->rows * outputs * sizeof(float));
+        assert_memory_equal(gradient, weights_gradient, parameters * sizeof(float));
+        free(again);
+        free(gradient);
+    }
+}
+
 static void check_problem(const struct cpu_loops *loops, const struct problem *p)
 {
     struct sparse_batch x = {0};
+    const struct sparse_part all = {0, p->columns, SPARSE_BATCH_PARTS - 1};
     float *values = random_array(p->rows * p->columns, p->density);
     float *weights = random_array(p->columns * p->outputs, 100);
     float *start = random_array(p->rows * p->outputs, 100);
@@ -99,11 +130,12 @@ static void check_problem(const struct cpu_loops *loops, const struct problem *p
     sparse_batch_index(&x, loops, values, p->rows, p->columns);
     sparse_batch_index_columns(&x, loops);
     check_index(loops, &x);
-    loops->multiply(&x, weights, p->outputs, y);
+    loops->multiply(&x, &all, weights, p->outputs, y);
     check_product(loops, p->rows, p->outputs, p->columns, values, p->columns, 1, weights, start, y);
-    loops->multiply_transposed(&x, start, p->outputs, weights_gradient);
+    loops->multiply_transposed(&x, &all, start, p->outputs, weights_gradient);
     check_product(loops, p->columns, p->outputs, p->rows, values, 1, p->columns, start, NULL,
                   weights_gradient);
+    check_parts(loops, &x, weights, p->outputs, start, y, weights_gradient);
     sparse_batch_release(&x);
     free(values);
     free(weights);
@@ -145,8 +177,7 @@ static void check_bytes(const struct cpu_loops *loops, const struct problem *p)
         else
             sparse_batch_index_bytes(&x, loops, bytes, scale, p->rows, p->columns);
         sparse_batch_index_columns(&x, loops);
-        loops->multiply(&x, weights, p->outputs, y[i]);
-        loops->multiply_transposed(&x, start, p->outputs, gradient[i]);
+        multiply_in_parts(loops, &x, 1, weights, p->outputs, y[i], start, gradient[i]);
     }
     for (size_t i = 0; i < count; i++)
         assert_memory_equal(&x.table[bytes[i]], &values[i], sizeof(float));

@@ -9,10 +9,8 @@
 #endif
 
 #include "common/log.h"
-#include "common/text.h"
 #include "trainer/compute/blas_library.h"
 
-#define THREADS_LIMIT 1024
 #define NAME_BYTES 64
 #define CANDIDATES 4
 
@@ -23,7 +21,6 @@ static const struct blas_library *const libraries[] = {&blas_onednn, &blas_openb
 static struct {
     const struct blas_library *library; /* NULL: none is open */
     char name[NAME_BYTES];              /* as requested */
-    unsigned threads;
     unsigned users;
     char description[BLAS_DESCRIPTION_BYTES];
 } open_now;
@@ -88,14 +85,14 @@ static void candidates_here(struct candidate candidates[CANDIDATES])
     candidates[3] = (struct candidate){&blas_plain, NULL};
 }
 
-static enum error load_best(unsigned threads, const struct blas_library **ret_library,
+static enum error load_best(const struct blas_library **ret_library,
                             char ret_description[BLAS_DESCRIPTION_BYTES])
 {
     struct candidate candidates[CANDIDATES];
     candidates_here(candidates);
     enum error error = OK;
     for (size_t i = 0; i < CANDIDATES; i++) {
-        error = candidates[i].library->load(candidates[i].core, threads, ret_description);
+        error = candidates[i].library->load(candidates[i].core, ret_description);
         if (!error) {
             *ret_library = candidates[i].library;
             if (candidates[i].library == &blas_plain)
@@ -108,8 +105,7 @@ static enum error load_best(unsigned threads, const struct blas_library **ret_li
     return error;
 }
 
-static enum error load_named(const char *name, unsigned threads,
-                             const struct blas_library **ret_library,
+static enum error load_named(const char *name, const struct blas_library **ret_library,
                              char ret_description[BLAS_DESCRIPTION_BYTES])
 {
     size_t length = strcspn(name, ":");
@@ -117,7 +113,7 @@ static enum error load_named(const char *name, unsigned threads,
     for (size_t i = 0; libraries[i]; i++) {
         if (strlen(libraries[i]->name) != length || strncmp(libraries[i]->name, name, length) != 0)
             continue;
-        enum error error = libraries[i]->load(core, threads, ret_description);
+        enum error error = libraries[i]->load(core, ret_description);
         if (!error)
             *ret_library = libraries[i];
         return error;
@@ -128,44 +124,38 @@ static enum error load_named(const char *name, unsigned threads,
                      name);
 }
 
-static enum error open_first(const char *name, unsigned threads)
+static enum error open_first(const char *name)
 {
     const struct blas_library *library = NULL;
     char description[BLAS_DESCRIPTION_BYTES];
-    enum error error = !strcmp(name, "auto") ? load_best(threads, &library, description)
-                                             : load_named(name, threads, &library, description);
+    enum error error = !strcmp(name, "auto") ? load_best(&library, description)
+                                             : load_named(name, &library, description);
     if (error)
         return error;
     open_now.library = library;
-    open_now.threads = threads;
     open_now.users = 1;
     snprintf(open_now.name, sizeof(open_now.name), "%s", name);
     memcpy(open_now.description, description, sizeof(description));
     return OK;
 }
 
-static enum error open_again(const char *name, unsigned threads)
+static enum error open_again(const char *name)
 {
     bool same = !strcmp(name, "auto") || !strcmp(name, open_now.name);
-    if (!same || threads != open_now.threads)
+    if (!same)
         return error_set(ERROR_CONFLICT,
-                         "this process already computes with %s; it cannot also use \"%.60s\" with "
-                         "%u %s",
-                         open_now.description, name, threads,
-                         text_plural(threads, "thread", "threads"));
+                         "this process already computes with %s; it cannot also use \"%.60s\"",
+                         open_now.description, name);
     open_now.users++;
     return OK;
 }
 
-enum error blas_open(const char *name, unsigned threads)
+enum error blas_open(const char *name)
 {
-    if (threads < 1 || threads > THREADS_LIMIT)
-        return error_set(ERROR_USAGE, "%u threads for matrix products; it must be 1 to %d", threads,
-                         THREADS_LIMIT);
     if (strlen(name) >= NAME_BYTES)
         return error_set(ERROR_USAGE, "BLAS \"%.60s...\" is unknown", name);
     pthread_mutex_lock(&lock);
-    enum error error = open_now.library ? open_again(name, threads) : open_first(name, threads);
+    enum error error = open_now.library ? open_again(name) : open_first(name);
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -192,7 +182,7 @@ void blas_multiply(const struct blas_product *product)
 const char *blas_describe(void)
 {
     static char description[BLAS_DESCRIPTION_BYTES];
-    if (blas_open("auto", open_now.library ? open_now.threads : 1))
+    if (blas_open("auto"))
         return "no BLAS";
     memcpy(description, open_now.description, sizeof(description));
     blas_close();

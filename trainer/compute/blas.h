@@ -7,9 +7,10 @@
  * folder. Which library is tried first depends only on the CPU's features (README.md has the
  * figures for the rule), never on a timing, so that a run is reproducible bit for bit on a machine.
  *
- * One library at a time per process: they keep thread pools and read their environment while they
- * load. All matrices are row-major. Threads: blas_open() temporarily sets environment variables, so
- * call it and blas_close() before other threads start; blas_multiply() from one thread at a time.
+ * One library at a time per process: they read their environment while they load. A product is
+ * computed by the thread that asks for it, since with most kernels its last bits depend on how
+ * threads divide it. All matrices are row-major. Threads: blas_open() temporarily sets environment
+ * variables, so call it and blas_close() before other threads start; blas_multiply() from any.
  */
 #ifndef TRAINER_COMPUTE_BLAS_H
 #define TRAINER_COMPUTE_BLAS_H
@@ -38,11 +39,10 @@ struct blas_product {
 };
 
 /* `name`: "auto", "onednn", "openblas", "openblas:CORE" (a value of OPENBLAS_CORETYPE, such as
- * Haswell or SkylakeX) or "plain". `threads`: per product, 1 to 1024; the plain product always uses
- * one. "auto" falls back with a line in the log; a missing library requested by name is
- * ERROR_UNAVAILABLE. While one is open, opening the same again (or "auto") adds a user, and another
- * is ERROR_CONFLICT. Blocks while the library loads (some ms). */
-enum error blas_open(const char *name, unsigned threads) MUST_CHECK;
+ * Haswell or SkylakeX) or "plain". "auto" falls back with a line in the log; a missing library
+ * requested by name is ERROR_UNAVAILABLE. While one is open, opening the same again (or "auto")
+ * adds a user, and another is ERROR_CONFLICT. Blocks while the library loads (some ms). */
+enum error blas_open(const char *name) MUST_CHECK;
 /* The last user's close resets the choice; the library itself stays loaded. */
 void blas_close(void);
 
@@ -52,8 +52,8 @@ void blas_multiply(const struct blas_product *product);
 /* The plain C product, always available: the reference in tests and the last resort. */
 void blas_multiply_plain(const struct blas_product *product);
 
-/* One line for log and --version: library, version, kernels and threads, "oneDNN 2.6.3, AVX-512, 1
- * thread". While nothing is open: what "auto" would choose. Borrowed until the next blas_open(). */
+/* One line for log and --version: library, version and kernels, "oneDNN 2.6.3, AVX-512 kernels".
+ * While nothing is open: what "auto" would choose. Borrowed until the next blas_open(). */
 const char *blas_describe(void);
 
 #endif

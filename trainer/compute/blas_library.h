@@ -17,8 +17,7 @@ struct blas_library {
     /* Loads the library, unless it is loaded; `core`: which of its kernels, NULL for its own choice
      * (OpenBLAS only, and only the first load of a process can choose). ERROR_UNAVAILABLE naming
      * the files tried. */
-    enum error (*load)(const char *core, unsigned threads,
-                       char ret_description[BLAS_DESCRIPTION_BYTES]) MUST_CHECK;
+    enum error (*load)(const char *core, char ret_description[BLAS_DESCRIPTION_BYTES]) MUST_CHECK;
     void (*multiply)(const struct blas_product *product);
 };
 
@@ -38,8 +37,5 @@ enum error blas_load_file(const char *const *files, const struct blas_variable *
 /* A function of a loaded library; ERROR_UNAVAILABLE if it has none of this name. */
 enum error blas_find(void *handle, const char *library, const char *symbol,
                      void **ret_function) MUST_CHECK;
-
-/* Writes "1 thread", "2 threads" to `out`. */
-const char *blas_threads_text(unsigned threads, char out[32]);
 
 #endif

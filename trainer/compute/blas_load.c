@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/text.h"
-
 #include "trainer/compute/blas_library.h"
 
 #define VARIABLES_LIMIT 4
@@ -57,10 +55,4 @@ enum error blas_find(void *handle, const char *library, const char *symbol, void
                          library, symbol);
     *ret_function = function;
     return OK;
-}
-
-const char *blas_threads_text(unsigned threads, char out[32])
-{
-    snprintf(out, 32, "%u %s", threads, text_plural(threads, "thread", "threads"));
-    return out;
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * OpenBLAS by dlopen(). It chooses its kernels by the CPU's model number, falls back to the oldest
- * for an unknown number, and honours OPENBLAS_CORETYPE instead, but only while it loads. It always
- * computes with one thread: with most kernels the last bits of a product depend on how threads
- * divide it.
+ * for an unknown number, and honours OPENBLAS_CORETYPE instead, but only while it loads.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "common/log.h"
 #include "trainer/compute/blas_library.h"
 
 enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
@@ -52,8 +49,7 @@ static void version_text(char *out, size_t bytes)
     snprintf(out, bytes, "%.*s", end ? (int)(end - config) : 40, config);
 }
 
-static enum error load(const char *core, unsigned threads,
-                       char ret_description[BLAS_DESCRIPTION_BYTES])
+static enum error load(const char *core, char ret_description[BLAS_DESCRIPTION_BYTES])
 {
     enum error error = load_once(core);
     if (error)
@@ -71,11 +67,7 @@ static enum error load(const char *core, unsigned threads,
                          kernels, core);
     if (!blas_find(handle, "OpenBLAS", "openblas_set_num_threads", &function))
         ((void (*)(int))function)(1);
-    if (threads > 1)
-        log_info("--threads %u has no effect on OpenBLAS, whose last bits would depend on them; "
-                 "--blas onednn uses them where there is AVX-512",
-                 threads);
-    snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "%s, %s kernels, 1 thread", version, kernels);
+    snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "%s, %s kernels", version, kernels);
     return OK;
 }
 

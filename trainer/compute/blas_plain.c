@@ -25,16 +25,14 @@ void blas_multiply_plain(const struct blas_product *p)
     }
 }
 
-static enum error load(const char *core, unsigned threads,
-                       char ret_description[BLAS_DESCRIPTION_BYTES])
+static enum error load(const char *core, char ret_description[BLAS_DESCRIPTION_BYTES])
 {
-    (void)threads;
     if (core)
         return error_set(ERROR_USAGE,
                          "the plain product has no kernels to choose; leave out "
                          "\":%.40s\"",
                          core);
-    snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "plain C product (slow), 1 thread");
+    snprintf(ret_description, BLAS_DESCRIPTION_BYTES, "plain C product (slow)");
     return OK;
 }
 

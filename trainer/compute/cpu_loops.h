@@ -31,11 +31,13 @@ struct cpu_loops {
     void (*index_columns)(const uint64_t *row_bits, size_t rows, size_t columns,
                           uint32_t *ret_bits);
 
-    /* y[B,O] += x[B,I] w[I,O] */
-    void (*multiply)(const struct sparse_batch *x, const float *weights, size_t outputs, float *y);
-    /* dw[I,O] = x[B,I]^T dy[B,O]; x indexed by columns */
-    void (*multiply_transposed)(const struct sparse_batch *x, const float *y_gradient,
-                                size_t outputs, float *ret_weights_gradient);
+    /* y[B,O] += x[B,I] w[I,O], of the part's inputs */
+    void (*multiply)(const struct sparse_batch *x, const struct sparse_part *part,
+                     const float *weights, size_t outputs, float *y);
+    /* dw[I,O] = x[B,I]^T dy[B,O], the part's inputs; x indexed by columns */
+    void (*multiply_transposed)(const struct sparse_batch *x, const struct sparse_part *part,
+                                const float *y_gradient, size_t outputs,
+                                float *ret_weights_gradient);
 
     /* y[B,C] = relu(y + bias[C]); NULL: no bias; relu keeps NaN. */
     void (*finish_rows)(float *y, size_t rows, size_t columns, const float *bias, bool relu);

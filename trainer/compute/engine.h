@@ -20,7 +20,7 @@
 struct engine_options {
     const char *device;    /* see device_open() */
     const char *blas;      /* see blas_open() */
-    unsigned threads;      /* per matrix product */
+    unsigned threads;      /* see struct kernel_options */
     const char *precision; /* see struct kernel_options */
     bool no_graphs;        /* likewise */
 };

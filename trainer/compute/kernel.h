@@ -29,7 +29,7 @@ enum activation { ACTIVATION_NONE, ACTIVATION_RELU };
 
 struct kernel_options {
     const char *blas;      /* CPU: see blas_open(); NULL: "auto" */
-    unsigned threads;      /* CPU: per matrix product; 0: 1 */
+    unsigned threads;      /* CPU: at most so many compute; 0: 1 */
     const char *precision; /* GPU: of the factors of products: "f32" (also NULL), "tf32", "bf16" */
     bool no_graphs;        /* GPU: kernel_captures() is false */
 };
@@ -153,7 +153,8 @@ enum error kernel_write(struct kernel *kernel, const float *from_host, size_t co
                         float *ret_to_device) MUST_CHECK;
 
 /* Reserves internal memory for inputs of up to rows x columns. Call before any operation; may be
- * called again with more. Afterwards nothing is allocated. */
+ * called again with more. Afterwards nothing is allocated, but on the CPU by the first
+ * kernel_forward() of a size. */
 enum error kernel_reserve(struct kernel *kernel, size_t rows, size_t columns) MUST_CHECK;
 
 /* Makes a batch the first layer's input. The CPU counts its zeros once, and indexes the other

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel on the CPU, and the reference for the others. Dense products go to the BLAS library,
- * products with a batch that is mostly zeros to the sparse loops (sparse_batch.h). One thread,
- * except for BLAS's. All work is done when a call returns.
+ * The kernel on the CPU, and the reference for the others. Products (kernel_cpu_products.c) and
+ * updates use several threads. All work is done when a call returns.
  *
  * Only the loss is summed in double, over rows. Float sums run in index order (sum_of(),
  * sum_columns), so that they do not depend on the vector unit.
@@ -13,41 +12,36 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/machine.h"
+#include "common/text.h"
 #include "trainer/compute/blas.h"
-#include "trainer/compute/cpu_loops.h"
+#include "trainer/compute/kernel_cpu_private.h"
 #include "trainer/compute/kernel_variants.h"
-#include "trainer/compute/sparse_batch.h"
 
-#define L2_CHUNK 2048 /* floats */
-
-struct kernel_cpu {
-    struct kernel kernel; /* must be first */
-    const struct cpu_loops *loops;
-    struct sparse_batch sparse; /* of the latest cpu_input() */
-};
-
-static struct kernel_cpu *cpu(struct kernel *kernel)
-{
-    return (struct kernel_cpu *)kernel;
-}
+#define L2_CHUNK 2048       /* floats */
+#define UPDATE_PART 16384   /* parameters: at least so many for each thread */
+#define UPDATE_MULTIPLE 256 /* parameters: where parts begin, a multiple of every loop's step */
 
 static void cpu_close(struct kernel *kernel)
 {
-    sparse_batch_release(&cpu(kernel)->sparse);
-    free(kernel);
+    struct kernel_cpu *cpu = kernel_cpu_of(kernel);
+    fork_join_free(cpu->pool);
+    sparse_batch_release(&cpu->sparse);
+    free(cpu->sums);
+    free(cpu);
     blas_close();
 }
 
 static enum error cpu_reserve(struct kernel *kernel, size_t rows, size_t columns)
 {
-    return sparse_batch_reserve(&cpu(kernel)->sparse, rows, columns);
+    return sparse_batch_reserve(&kernel_cpu_of(kernel)->sparse, rows, columns);
 }
 
 static enum error cpu_input(struct kernel *kernel, const float *values, size_t rows, size_t columns,
                             struct kernel_input *ret_input)
 {
-    struct sparse_batch *sparse = &cpu(kernel)->sparse;
-    sparse_batch_index(sparse, cpu(kernel)->loops, values, rows, columns);
+    struct sparse_batch *sparse = &kernel_cpu_of(kernel)->sparse;
+    sparse_batch_index(sparse, kernel_cpu_of(kernel)->loops, values, rows, columns);
     *ret_input = (struct kernel_input){values, rows, columns, sparse_batch_worth(sparse)};
     return OK;
 }
@@ -55,8 +49,8 @@ static enum error cpu_input(struct kernel *kernel, const float *values, size_t r
 static enum error cpu_input_bytes(struct kernel *kernel, const uint8_t *bytes, float scale,
                                   size_t rows, size_t columns, struct kernel_input *ret_input)
 {
-    struct sparse_batch *sparse = &cpu(kernel)->sparse;
-    sparse_batch_index_bytes(sparse, cpu(kernel)->loops, bytes, scale, rows, columns);
+    struct sparse_batch *sparse = &kernel_cpu_of(kernel)->sparse;
+    sparse_batch_index_bytes(sparse, kernel_cpu_of(kernel)->loops, bytes, scale, rows, columns);
     *ret_input = (struct kernel_input){
         .rows = rows, .columns = columns, .indexed = sparse_batch_worth(sparse)};
     if (ret_input->indexed)
@@ -76,7 +70,7 @@ static enum error cpu_standardize(struct kernel *kernel, const struct kernel_fea
                                   const float *values, size_t rows, size_t columns,
                                   float *ret_values)
 {
-    const struct cpu_loops *loops = cpu(kernel)->loops;
+    const struct cpu_loops *loops = kernel_cpu_of(kernel)->loops;
     for (size_t row = 0; row < rows; row++) {
         const float *from = values + row * columns;
         float *to = ret_values + row * wanted->count;
@@ -87,89 +81,6 @@ static enum error cpu_standardize(struct kernel *kernel, const struct kernel_fea
         if (wanted->mean)
             loops->standardize(from, wanted->mean, wanted->factor, wanted->count, to);
     }
-    return OK;
-}
-
-/* x[B,I] w[I,O]. The sparse product adds to y, so y[B,O] starts as B copies of the bias; the dense
- * one overwrites y, and the pass that applies the ReLU adds the bias. The two can differ by a
- * rounding, so the choice must depend on the batch alone (sparse_batch_worth()). */
-static enum error cpu_forward(struct kernel *kernel, const struct kernel_input *input,
-                              const float *weights, const float *bias, size_t outputs,
-                              enum activation activation, float *ret_y)
-{
-    const struct cpu_loops *loops = cpu(kernel)->loops;
-    bool relu = activation == ACTIVATION_RELU;
-    if (input->indexed) {
-        for (size_t row = 0; row < input->rows; row++)
-            memcpy(ret_y + row * outputs, bias, outputs * sizeof(*bias));
-        loops->multiply(&cpu(kernel)->sparse, weights, outputs, ret_y);
-        if (relu)
-            loops->finish_rows(ret_y, 1, input->rows * outputs, NULL, true);
-        return OK;
-    }
-    blas_multiply(&(struct blas_product){
-        .m = input->rows,
-        .n = outputs,
-        .k = input->columns,
-        .a = input->values,
-        .a_stride = input->columns,
-        .b = weights,
-        .b_stride = outputs,
-        .c = ret_y,
-        .c_stride = outputs,
-    });
-    loops->finish_rows(ret_y, input->rows, outputs, bias, relu);
-    return OK;
-}
-
-/* dw[I,O] = x^T[I,B] dy[B,O], db[O] = column sums of dy. Columns of x are indexed here, at most
- * once per batch, rather than in cpu_input(): a batch that is only scored never needs them. */
-static enum error cpu_backward(struct kernel *kernel, const struct kernel_input *input,
-                               const float *y_gradient, size_t outputs, float *ret_weights_gradient,
-                               float *ret_bias_gradient)
-{
-    const struct cpu_loops *loops = cpu(kernel)->loops;
-    loops->sum_columns(y_gradient, input->rows, outputs, ret_bias_gradient);
-    if (input->indexed) {
-        sparse_batch_index_columns(&cpu(kernel)->sparse, loops);
-        loops->multiply_transposed(&cpu(kernel)->sparse, y_gradient, outputs, ret_weights_gradient);
-        return OK;
-    }
-    blas_multiply(&(struct blas_product){
-        .a_transpose = BLAS_TRANSPOSED,
-        .m = input->columns,
-        .n = outputs,
-        .k = input->rows,
-        .a = input->values,
-        .a_stride = input->columns,
-        .b = y_gradient,
-        .b_stride = outputs,
-        .c = ret_weights_gradient,
-        .c_stride = outputs,
-    });
-    return OK;
-}
-
-/* dx[B,I] = dy[B,O] w^T[O,I], zero where x is not positive: x[B,I] is the output of the ReLU
- * before, and positive exactly where the ReLU let its input pass. */
-static enum error cpu_backward_input(struct kernel *kernel, const struct kernel_input *input,
-                                     const float *y_gradient, const float *weights, size_t outputs,
-                                     float *ret_input_gradient)
-{
-    blas_multiply(&(struct blas_product){
-        .b_transpose = BLAS_TRANSPOSED,
-        .m = input->rows,
-        .n = input->columns,
-        .k = outputs,
-        .a = y_gradient,
-        .a_stride = outputs,
-        .b = weights,
-        .b_stride = outputs,
-        .c = ret_input_gradient,
-        .c_stride = input->columns,
-    });
-    cpu(kernel)->loops->mask_positive(ret_input_gradient, input->values,
-                                      input->rows * input->columns);
     return OK;
 }
 
@@ -201,7 +112,7 @@ static enum error cpu_softmax(struct kernel *kernel, const float *logits, size_t
                               size_t classes, float *ret_probabilities)
 {
     shift_rows(logits, rows, classes, ret_probabilities);
-    cpu(kernel)->loops->exponentials(ret_probabilities, rows * classes);
+    kernel_cpu_of(kernel)->loops->exponentials(ret_probabilities, rows * classes);
     for (float *p = ret_probabilities; p < ret_probabilities + rows * classes; p += classes) {
         float sum = sum_of(p, classes);
         for (size_t j = 0; j < classes; j++)
@@ -263,7 +174,7 @@ static enum error cpu_cross_entropy(struct kernel *kernel, enum loss loss, const
     struct kernel_result result = {0};
     float share = 1.0f / (float)rows;
     shift_rows(logits, rows, classes, ret_gradient);
-    cpu(kernel)->loops->exponentials(ret_gradient, rows * classes);
+    kernel_cpu_of(kernel)->loops->exponentials(ret_gradient, rows * classes);
     for (size_t i = 0; i < rows; i++) {
         size_t label = (size_t)labels[i];
         const float *row_logits = logits + i * classes;
@@ -303,7 +214,7 @@ static enum error cpu_squared_error(struct kernel *kernel, enum loss loss, const
 static enum error cpu_dropout(struct kernel *kernel, const struct dropout_mask *mask, float *values,
                               size_t count)
 {
-    cpu(kernel)->loops->drop(mask, values, count);
+    kernel_cpu_of(kernel)->loops->drop(mask, values, count);
     return OK;
 }
 
@@ -311,14 +222,14 @@ static enum error cpu_scale(struct kernel *kernel, float *values, size_t count, 
                             const int32_t *only_if)
 {
     if (!only_if || *only_if)
-        cpu(kernel)->loops->scale(values, factor, count);
+        kernel_cpu_of(kernel)->loops->scale(values, factor, count);
     return OK;
 }
 
 static enum error cpu_clip(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
                            size_t count)
 {
-    const struct cpu_loops *loops = cpu(kernel)->loops;
+    const struct cpu_loops *loops = kernel_cpu_of(kernel)->loops;
     if (clip->value > 0)
         loops->clamp(gradient, clip->value, count);
     if (clip->norm == 0)
@@ -333,50 +244,87 @@ typedef void update_loop(const struct optimizer *optimizer, float rate, size_t c
                          const float *gradient, float *parameters,
                          float *const slots[OPTIMIZER_SLOTS_LIMIT]);
 
+/* One update of all threads. */
+struct update_work {
+    const struct cpu_loops *loops;
+    update_loop *apply;
+    const struct optimizer *optimizer;
+    float rate;
+    const struct kernel_update *update;
+    unsigned parts;
+};
+
+static void update_piece(const struct update_work *work, size_t begin, size_t count,
+                         const float *gradient)
+{
+    const struct kernel_update *update = work->update;
+    float *slots[OPTIMIZER_SLOTS_LIMIT] = {NULL};
+    for (size_t i = 0; i < optimizer_slots(work->optimizer); i++)
+        slots[i] = update->slots[i] + begin;
+    work->apply(work->optimizer, work->rate, count, gradient, update->parameters + begin, slots);
+}
+
 /* The gradient is the caller's, and may be in a worker's shared memory: its sum with l2 times the
  * parameters goes through a buffer that stays in the L1 cache. */
-static void update_with_l2(const struct cpu_loops *loops, update_loop *apply,
-                           const struct optimizer *optimizer, float rate,
-                           const struct kernel_update *update)
+static void update_with_l2(const struct update_work *work, size_t begin, size_t end)
 {
+    const struct kernel_update *update = work->update;
     float gradient[L2_CHUNK];
-    for (size_t at = 0; at < update->count; at += L2_CHUNK) {
-        size_t count = update->count - at < L2_CHUNK ? update->count - at : L2_CHUNK;
-        float *slots[OPTIMIZER_SLOTS_LIMIT] = {NULL};
-        for (size_t i = 0; i < optimizer_slots(optimizer); i++)
-            slots[i] = update->slots[i] + at;
-        loops->add_multiple(update->gradient + at, optimizer->l2, update->parameters + at, count,
-                            gradient);
-        apply(optimizer, rate, count, gradient, update->parameters + at, slots);
+    for (size_t at = begin; at < end; at += L2_CHUNK) {
+        size_t count = end - at < L2_CHUNK ? end - at : L2_CHUNK;
+        work->loops->add_multiple(update->gradient + at, work->optimizer->l2,
+                                  update->parameters + at, count, gradient);
+        update_piece(work, at, count, gradient);
     }
+}
+
+static size_t update_begin(const struct update_work *work, unsigned part)
+{
+    size_t count = work->update->count;
+    return part == work->parts ? count
+                               : count * part / work->parts / UPDATE_MULTIPLE * UPDATE_MULTIPLE;
+}
+
+static void update_part(void *context, unsigned part)
+{
+    const struct update_work *work = context;
+    size_t begin = update_begin(work, part), end = update_begin(work, part + 1);
+    if (work->optimizer->l2 == 0)
+        update_piece(work, begin, end - begin, work->update->gradient + begin);
+    else
+        update_with_l2(work, begin, end);
 }
 
 static enum error cpu_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                              const struct kernel_update *update)
 {
-    const struct cpu_loops *loops = cpu(kernel)->loops;
+    struct kernel_cpu *cpu = kernel_cpu_of(kernel);
     update_loop *apply = NULL;
     if (update->only_if && !*update->only_if)
         return OK;
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
-        apply = loops->sgd;
+        apply = cpu->loops->sgd;
         break;
     case OPTIMIZER_MOMENTUM:
-        apply = loops->momentum;
+        apply = cpu->loops->momentum;
         break;
     case OPTIMIZER_ADAGRAD:
-        apply = loops->adagrad;
+        apply = cpu->loops->adagrad;
         break;
     case OPTIMIZER_ADAM:
-        apply = loops->adam;
+        apply = cpu->loops->adam;
         break;
     }
-    float rate = optimizer_rate(optimizer, t);
-    if (optimizer->l2 == 0)
-        apply(optimizer, rate, update->count, update->gradient, update->parameters, update->slots);
-    else
-        update_with_l2(loops, apply, optimizer, rate, update);
+    struct update_work work = {.loops = cpu->loops,
+                               .apply = apply,
+                               .optimizer = optimizer,
+                               .rate = optimizer_rate(optimizer, t),
+                               .update = update,
+                               .parts = fork_join_threads(cpu->pool)};
+    while (work.parts > 1 && update->count / work.parts < UPDATE_PART)
+        work.parts--;
+    fork_join_run(cpu->pool, work.parts, update_part, &work);
     return OK;
 }
 
@@ -390,7 +338,7 @@ static enum error cpu_fill(struct kernel *kernel, float value, size_t count, flo
 
 static enum error cpu_add(struct kernel *kernel, const float *from, size_t count, float *to)
 {
-    cpu(kernel)->loops->add(to, from, count);
+    kernel_cpu_of(kernel)->loops->add(to, from, count);
     return OK;
 }
 
@@ -402,7 +350,7 @@ static enum error cpu_settle(struct kernel *kernel, const struct kernel_settleme
         return OK;
     *settlement->ret_made = settlement->number;
     if (gradients > 1)
-        cpu(kernel)->loops->divide(settlement->sum, gradients, settlement->count);
+        kernel_cpu_of(kernel)->loops->divide(settlement->sum, gradients, settlement->count);
     return OK;
 }
 
@@ -413,9 +361,9 @@ static const struct kernel_ops ops = {
     .input = cpu_input,
     .input_bytes = cpu_input_bytes,
     .standardize = cpu_standardize,
-    .forward = cpu_forward,
-    .backward = cpu_backward,
-    .backward_input = cpu_backward_input,
+    .forward = kernel_cpu_forward,
+    .backward = kernel_cpu_backward,
+    .backward_input = kernel_cpu_backward_input,
     .softmax = cpu_softmax,
     .cross_entropy = cpu_cross_entropy,
     .squared_error = cpu_squared_error,
@@ -428,22 +376,39 @@ static const struct kernel_ops ops = {
     .settle = cpu_settle,
 };
 
+/* As many as are wanted and can run at once: more would wait for each other's processor. */
+static unsigned threads_of(const struct kernel_options *options)
+{
+    struct machine machine;
+    unsigned wanted = options->threads ? options->threads : 1;
+    machine_look(&machine);
+    unsigned most = machine.processors < FORK_JOIN_THREADS ? machine.processors : FORK_JOIN_THREADS;
+    return wanted < most ? wanted : most;
+}
+
 enum error kernel_cpu_open(struct device *device, struct device_queue *queue,
                            const struct kernel_options *options, struct kernel **ret_kernel)
 {
     struct kernel_cpu *made = array_new(1, sizeof(*made), "the CPU kernel");
     if (!made)
         return ERROR_MEMORY;
-    enum error error =
-        blas_open(options->blas ? options->blas : "auto", options->threads ? options->threads : 1);
+    unsigned threads = threads_of(options);
+    enum error error = blas_open(options->blas ? options->blas : "auto");
     if (error) {
+        free(made);
+        return error;
+    }
+    error = fork_join_new(threads, &made->pool);
+    if (error) {
+        blas_close();
         free(made);
         return error;
     }
     made->loops = cpu_loops_best();
     made->kernel = (struct kernel){.ops = &ops, .device = device, .queue = queue};
-    snprintf(made->kernel.description, sizeof(made->kernel.description), "CPU, %s loops, %s",
-             made->loops->name, blas_describe());
+    snprintf(made->kernel.description, sizeof(made->kernel.description), "CPU, %s loops, %s, %u %s",
+             made->loops->name, blas_describe(), threads,
+             text_plural(threads, "thread", "threads"));
     *ret_kernel = &made->kernel;
     return OK;
 }

@@ -20,9 +20,15 @@ static size_t words_of(size_t columns)
     return (columns + SPARSE_BATCH_WORD - 1) / SPARSE_BATCH_WORD;
 }
 
-/* Uses, for B rows and F columns: row_bits [B, ceil(F / 64)], column_bits [ceil(B / 32), F], list
- * [B], panel [max(B, 64), 128]: rows of dy [B, strip] in the backward product, of w [64, strip] in
- * the forward one. Aligned to 64 bytes, so that a vector is in one cache line. */
+static size_t panel_floats(size_t rows)
+{
+    return (rows > SPARSE_BATCH_WORD ? rows : SPARSE_BATCH_WORD) * SPARSE_BATCH_PANEL_FLOATS;
+}
+
+/* Uses, for B rows and F columns: row_bits [B, ceil(F / 64)], column_bits [ceil(B / 32), F], and
+ * for each part a list [B] and a panel [max(B, 64), 128]: rows of dy [B, strip] in the backward
+ * product, of w [64, strip] in the forward one. Aligned to 64 bytes, so that a vector is in one
+ * cache line. */
 enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t columns)
 {
     if (rows <= sparse->rows_limit && columns <= sparse->columns_limit)
@@ -30,18 +36,17 @@ enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t
     rows = rows > sparse->rows_limit ? rows : sparse->rows_limit;
     columns = columns > sparse->columns_limit ? columns : sparse->columns_limit;
     sparse_batch_release(sparse);
-    size_t panel_rows = rows > SPARSE_BATCH_WORD ? rows : SPARSE_BATCH_WORD;
-    size_t panel_bytes = panel_rows * SPARSE_BATCH_PANEL_FLOATS * sizeof(float);
+    size_t panels_bytes = SPARSE_BATCH_PARTS * panel_floats(rows) * sizeof(float);
     sparse->row_bits = array_new(rows * words_of(columns), sizeof(uint64_t), "the batch's index");
     sparse->column_bits =
         array_new(groups_of(rows) * columns, sizeof(uint32_t), "the batch's index");
-    sparse->list = array_new(rows, sizeof(uint32_t), "the batch's index");
+    sparse->lists = array_new(rows, SPARSE_BATCH_PARTS * sizeof(uint32_t), "the batch's index");
     sparse->floats = array_new(rows * columns, sizeof(float), "a batch of bytes");
-    bool made = sparse->row_bits && sparse->column_bits && sparse->list && sparse->floats;
-    sparse->panel = made ? aligned_alloc(64, panel_bytes) : NULL;
-    if (made && !sparse->panel)
-        error_set_memory(panel_bytes, "the batch's index");
-    if (!sparse->panel) {
+    bool made = sparse->row_bits && sparse->column_bits && sparse->lists && sparse->floats;
+    sparse->panels = made ? aligned_alloc(64, panels_bytes) : NULL;
+    if (made && !sparse->panels)
+        error_set_memory(panels_bytes, "the batch's index");
+    if (!sparse->panels) {
         sparse_batch_release(sparse);
         return ERROR_MEMORY;
     }
@@ -54,10 +59,20 @@ void sparse_batch_release(struct sparse_batch *sparse)
 {
     free(sparse->row_bits);
     free(sparse->column_bits);
-    free(sparse->panel);
-    free(sparse->list);
+    free(sparse->panels);
+    free(sparse->lists);
     free(sparse->floats);
     memset(sparse, 0, sizeof(*sparse));
+}
+
+float *sparse_batch_panel(const struct sparse_batch *sparse, unsigned number)
+{
+    return sparse->panels + number * panel_floats(sparse->rows_limit);
+}
+
+uint32_t *sparse_batch_list(const struct sparse_batch *sparse, unsigned number)
+{
+    return sparse->lists + number * sparse->rows_limit;
 }
 
 static void begin(struct sparse_batch *sparse, const float *values, const uint8_t *bytes,

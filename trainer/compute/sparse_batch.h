@@ -7,7 +7,7 @@
  * read from x itself, which must stay unchanged until the next batch is indexed. NaN and infinities
  * count as nonzero; a zero times an infinite weight, NaN in a dense product, is skipped.
  *
- * Threads: one at a time. Dimensions: B rows, F columns.
+ * Threads: one at a time, but for products (struct sparse_part). Dimensions: B rows, F columns.
  */
 #ifndef TRAINER_COMPUTE_SPARSE_BATCH_H
 #define TRAINER_COMPUTE_SPARSE_BATCH_H
@@ -24,6 +24,7 @@ struct cpu_loops;
 #define SPARSE_BATCH_GROUP 32         /* rows in one word of column_bits */
 #define SPARSE_BATCH_PANEL_FLOATS 128 /* widest strip of outputs per pass */
 #define SPARSE_BATCH_BYTES 256        /* values of a byte */
+#define SPARSE_BATCH_PARTS 8          /* of products, at most */
 
 struct sparse_batch {
     const float *values;  /* [B,F], borrowed from the batch; NULL: */
@@ -36,10 +37,18 @@ struct sparse_batch {
     uint64_t *row_bits;    /* [B, row_words] bit c of word w: column 64 w + c */
     uint32_t *column_bits; /* [groups of 32 rows, F] bit r of group g: row 32 g + r */
     bool has_columns;      /* column_bits are those of this batch */
-    float *panel;          /* [max(B, 64), strip] scratch of the products, 64-byte aligned */
     float *floats;         /* [B,F] scratch, for the kernel: a dense batch of bytes */
-    uint32_t *list;        /* [B] scratch: the rows of one column */
+    /* Scratch of each part of a product: */
+    float *panels;   /* [parts, max(B, 64), strip], 64-byte aligned */
+    uint32_t *lists; /* [parts, B]: the rows of one column */
     size_t rows_limit, columns_limit;
+};
+
+/* A part of a product: columns [begin, end) of x, at most all. Parts with different numbers may be
+ * computed by different threads at once. */
+struct sparse_part {
+    size_t begin, end;
+    unsigned number; /* below SPARSE_BATCH_PARTS: whose scratch it uses */
 };
 
 /* Starts empty: a zeroed struct. Makes room for batches of up to rows x columns; never shrinks. */
@@ -56,6 +65,10 @@ void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loop
                               const uint8_t *bytes, float scale, size_t rows, size_t columns);
 /* Also indexes by columns, unless that is done for this batch. */
 void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops);
+
+/* The scratch of a part. */
+float *sparse_batch_panel(const struct sparse_batch *sparse, unsigned number);
+uint32_t *sparse_batch_list(const struct sparse_batch *sparse, unsigned number);
 
 /* Are products over the index cheaper than dense ones? Depends only on count and size. */
 bool sparse_batch_worth(const struct sparse_batch *sparse);
