@@ -104,6 +104,7 @@ enum error stop_install(void)
     if (sigaction(SIGINT, &action, NULL) || sigaction(SIGTERM, &action, NULL) ||
         sigaction(SIGPIPE, &ignore, NULL))
         return error_set_errno(ERROR_IO, errno, "cannot install the signal handlers");
+    mask_signals(SIG_UNBLOCK); /* a program starts with the mask of whoever started it */
     return OK;
 }
 

@@ -1232,6 +1232,48 @@ gc.collect()
 """, tmp_path)
 
 
+@pytest.mark.parametrize("ends", ["close", "exit"])
+def test_serve_ends_where_sigterm_is_blocked(package, ends):
+    """As in a thread that leaves signals to another one: the sampler begins with that mask."""
+    run(package, """
+import os, signal, sys, time, tombola
+
+class Kept:  # of the session: the shell, the sampler, and who guards it
+    def __init__(self, session):
+        self.names = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                name, fields = open(f"/proc/{pid}/stat").read().split("(", 1)[1].rsplit(") ", 1)
+            except OSError:
+                continue  # it has ended
+            if fields.split()[3] == str(session):
+                self.names[int(pid)] = name
+
+    def check(self):
+        for pid in self.names:
+            for _ in range(3000):
+                if not os.path.exists(f"/proc/{pid}"):
+                    break
+                time.sleep(0.02)
+            else:
+                raise AssertionError(f"{pid} goes on: {self.names}")
+
+killed, kill = [], os.killpg
+os.killpg = lambda *words: (killed.append(words), kill(*words))  # after 10 s
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
+server = tombola.serve("range:100", seed=1)
+kept = Kept(server._process.pid)
+assert len(kept.names) == 3, kept.names
+if sys.argv[1] == "exit":
+    os.kill({name: pid for pid, name in kept.names.items()}["tombola-sampler"], signal.SIGKILL)
+    server._process.wait()
+else:
+    server.close()
+assert not killed
+kept.check()
+""", ends)
+
+
 @pytest.mark.parametrize("where", ["listening", "thread"])
 def test_ctrl_c_while_a_sampler_starts(package, tmp_path, where):  # noqa: F811
     """As for a large CSV, or as its thread starts: it does not go on alone."""

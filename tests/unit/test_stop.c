@@ -80,6 +80,23 @@ static void test_the_handler_has_a_stack_of_its_own(void **state)
     assert_int_equal(status_of(work_stack), 0);
 }
 
+static int work_blocked(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    raise(SIGTERM);
+    return stop_install() ? 1 : stop_signal() == SIGTERM ? 0 : 2;
+}
+
+/* Whoever starts a program may have them blocked; one that came meanwhile counts. */
+static void test_signals_are_not_blocked(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(work_blocked), 0);
+}
+
 static int work_second_interrupt(void)
 {
     if (stop_install())
@@ -229,6 +246,7 @@ static void test_log_lines_stay_whole(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_signal_sets_flag_and_descriptor),
     cmocka_unit_test_teardown(test_the_handler_has_a_stack_of_its_own, unit_alone),
+    cmocka_unit_test(test_signals_are_not_blocked),
     cmocka_unit_test(test_second_interrupt_ends_at_once),
     cmocka_unit_test(test_broken_pipes_do_not_kill),
     cmocka_unit_test(test_a_signal_wakes_waits),

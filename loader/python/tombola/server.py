@@ -28,7 +28,7 @@ _GUARD = """exec 3<&0 </dev/null
 (read -r _ <&3; kill "$child") >/dev/null 2>&1 & guard=$!
 exec 3<&-
 wait "$child"; status=$?
-kill "$guard" 2>/dev/null
+kill -9 "$guard" 2>/dev/null  # SIGTERM may be blocked here
 exit "$status"
 """
 _COLUMNS = ("id", "label", "weight", "group", "header", "table")
