@@ -44,8 +44,21 @@ void log_set_format(enum log_format format)
     atomic_store(&style, (int)format);
 }
 
+/* In the child: its parent's thread that was in the sink does not run here. */
+static void renew_lock(void)
+{
+    pthread_mutex_init(&sink_lock, NULL);
+}
+
+static void follow_forks(void)
+{
+    pthread_atfork(NULL, NULL, renew_lock);
+}
+
 void log_set_sink(void (*take)(int level, const char *message, void *context), void *context)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, follow_forks);
     pthread_mutex_lock(&sink_lock);
     sink = take;
     sink_context = context;

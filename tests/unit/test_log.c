@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -278,6 +279,59 @@ static void test_messages_for_somebody_else(void **state)
     assert_null(strstr(rest, "row 7"));
 }
 
+static int ends[2][2]; /* pipes: the sink is there; it may go on */
+
+static void stay(int level, const char *message, void *context)
+{
+    char byte = 0;
+    (void)level;
+    (void)message;
+    (void)context;
+    if (write(ends[0][1], "x", 1) == 1)
+        assert_true(read(ends[1][0], &byte, 1) >= 0);
+}
+
+static void *log_there(void *context)
+{
+    log_message(LOG_WARNING, "slow");
+    return context;
+}
+
+static void pass(int level, const char *message, void *context)
+{
+    (void)level;
+    *(bool *)context = strcmp(message, "in the child") == 0;
+}
+
+/* Its parent was forked while a thread was in the sink. */
+static void test_a_child_has_a_log(void **state)
+{
+    pthread_t thread;
+    char byte;
+    int status = 0;
+    (void)state;
+    assert_true(pipe(ends[0]) == 0 && pipe(ends[1]) == 0);
+    log_set_sink(stay, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, log_there, NULL), 0);
+    assert_int_equal(read(ends[0][0], &byte, 1), 1);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool heard = false;
+        alarm(30);
+        log_set_sink(pass, &heard);
+        log_message(LOG_WARNING, "in the child");
+        _exit(heard ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(write(ends[1][1], "x", 1), 1);
+    pthread_join(thread, NULL);
+    log_set_sink(NULL, NULL);
+    for (int i = 0; i < 4; i++)
+        close(ends[i / 2][i % 2]);
+    assert_int_equal(status, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 static const struct CMUnitTest tests[] = {
     TEST(test_levels_are_called_as_the_option_calls_them),
@@ -289,6 +343,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_what_is_below_the_level_is_not_written),
     TEST(test_failures),
     TEST(test_messages_for_somebody_else),
+    TEST(test_a_child_has_a_log),
     TEST(test_a_limit_of_lines),
     TEST(test_a_limit_of_many_threads),
 };
