@@ -119,6 +119,13 @@ static enum error take_first(struct csv_store *store, struct csv_block *block,
     return OK;
 }
 
+static bool has_record(const struct csv_block *block, char delimiter)
+{
+    size_t at = 0, length;
+    int64_t lines = 0, line;
+    return csv_block_next(block, delimiter, &at, &lines, &length, &line) != NULL;
+}
+
 /* Names the columns and moves source.begin after the header. */
 static enum error read_first(struct csv_store *store, enum csv_header header,
                              const struct column_choice *choice)
@@ -129,9 +136,12 @@ static enum error read_first(struct csv_store *store, enum csv_header header,
     enum error error = text_file_open(&file, &store->source.text);
     if (error)
         return error;
-    error = csv_block_read(&block, &file, store->source.begin);
-    if (!error)
-        error = csv_block_cut(&block, &file, &place);
+    do {
+        error = csv_block_read(&block, &file, place.offset);
+        if (!error)
+            error = csv_block_cut(&block, &file, &place);
+    } while (!error && !has_record(&block, store->delimiter) &&
+             place.offset < text_source_length(&store->source.text));
     if (!error)
         error = take_first(store, &block, header, choice);
     csv_block_release(&block);

@@ -493,6 +493,36 @@ static void test_long_rows(void **state)
     free(text);
 }
 
+/* More of them than are read at once, before the header and after it. */
+static void test_many_blank_lines(void **state)
+{
+    enum { BLANK = 3 << 20 };
+    static const char *const texts[] = {"label,a\n", "1,2\n", "3,4\n"};
+    static const char *const queries[] = {"", "header=no&label=0"};
+    char rows[256], *text = malloc(4 * (size_t)BLANK);
+    (void)state;
+    for (size_t header = 0; header < 2; header++) {
+        struct store *store = NULL;
+        size_t length = 0;
+        for (size_t i = header; i < 3; i++) {
+            memset(text + length, '\n', BLANK);
+            length += BLANK;
+            length += (size_t)sprintf(text + length, "%s", texts[i]);
+        }
+        write_bytes("blank.csv", text, length);
+        assert_ok(store_open(uri_of("csv", "blank.csv", queries[header]), false, &store));
+        describe_rows(store, rows, sizeof(rows));
+        assert_string_equal(rows, "0:1:2\n1:3:4\n");
+        store_close(store);
+    }
+    memset(text, '\n', BLANK);
+    write_bytes("blank.csv", text, BLANK);
+    struct store *none = NULL;
+    assert_fails(store_open(uri_of("csv", "blank.csv", ""), false, &none), ERROR_INPUT,
+                 "blank lines");
+    free(text);
+}
+
 /* ---- a file that does not stay what it was ------------------------------ */
 
 static void test_a_file_that_changed_is_refused(void **state)
@@ -660,6 +690,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_scan_ends_when_its_sink_says_so, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_long_rows, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_many_blank_lines, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_changed_is_refused, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_changes_during_a_fetch_is_refused, make_folder,
