@@ -260,12 +260,12 @@ static enum error refuse_categories(const struct recipe_column *column,
                      column->name, RECIPE_CATEGORY_BYTES_LIMIT);
 }
 
-static enum error refuse_empty(const struct recipe_column *column, const char *what)
+static enum error refuse_empty(const struct recipe_column *column, const char *what, bool is_number)
 {
     return error_set(ERROR_INPUT,
-                     "column \"%s\" has no value, so that there is no %s; features= in the URI "
+                     "column \"%s\" has no value%s, so that there is no %s; features= in the URI "
                      "leaves it out",
-                     column->name, what);
+                     column->name, is_number ? " that fits 32-bit float" : "", what);
 }
 
 /* After the first round. */
@@ -279,7 +279,7 @@ static enum error decide(struct feature_recipe *recipe, size_t at)
         if (learned->too_many || learned->too_long)
             return refuse_categories(column, learned);
         if (learned->categories.count == 0)
-            return refuse_empty(column, "category");
+            return refuse_empty(column, "category", false);
         return take_categories(column, &learned->categories);
     }
     learned->kind = KIND_NUMBER;
@@ -289,7 +289,7 @@ static enum error decide(struct feature_recipe *recipe, size_t at)
     if (request->missing != MISSING_MEAN && request->missing != MISSING_MEDIAN)
         return OK;
     if (learned->numbers == 0)
-        return refuse_empty(column, request->missing == MISSING_MEAN ? "mean" : "median");
+        return refuse_empty(column, request->missing == MISSING_MEAN ? "mean" : "median", true);
     if (request->missing == MISSING_MEAN)
         column->fill = (float)(exact_sum_value(&learned->sum) / (double)learned->numbers);
     return OK;
