@@ -134,9 +134,11 @@ static enum error check_sizes(struct feed_options *options)
         options->world = 1;
     if (options->parts == 0)
         options->parts = 1;
-    if (!error && options->pull == FEED_INDEX && options->first_index < 0)
-        error = error_set(ERROR_USAGE, "a feed from index %" PRId64 "; it starts at 0",
-                          options->first_index);
+    if (!error && options->pull == FEED_INDEX &&
+        (options->first_index < 0 || options->first_index > RANK_WALK_BATCHES_LIMIT))
+        error = error_set(ERROR_USAGE,
+                          "first_index is %" PRId64 "; batches are numbered from 0 to %" PRId64,
+                          options->first_index, RANK_WALK_BATCHES_LIMIT);
     return error;
 }
 

@@ -3,9 +3,8 @@
 
 #include <inttypes.h>
 
+#include "loader/feed/rank_walk.h"
 #include "loader/feed/stream_position.h"
-
-#define BATCHES_LIMIT (INT64_MAX / 4) /* no sum overflows */
 
 /* This rank's batches after the first one that is not done, as steps. */
 static enum error take_steps(struct rank_state *state, const struct index_set *batches)
@@ -40,7 +39,7 @@ enum error rank_state_parse(struct rank_state *state, const char *text,
                           "the state is from a feed with a bucket window of %" PRId64
                           " batches (0: none), this one has %" PRId64,
                           position.bucket_window, state->bucket_window);
-    if (!error && index_set_end(&batches) > BATCHES_LIMIT)
+    if (!error && index_set_end(&batches) > RANK_WALK_BATCHES_LIMIT)
         error = error_set(ERROR_INPUT,
                           "the state says that %" PRId64 " batches are done; no order "
                           "is that long",

@@ -16,8 +16,11 @@
 #include "common/index_set.h"
 #include "loader/feed/grant_queue.h"
 
+/* Of a stream's batches; no sum of two numbers of them overflows. */
+#define RANK_WALK_BATCHES_LIMIT (INT64_MAX / 4)
+
 struct rank_walk {
-    int64_t first;
+    int64_t first;       /* 0 to RANK_WALK_BATCHES_LIMIT */
     int64_t rank, world; /* 0 <= rank < world */
     int64_t part, parts; /* 0 <= part < parts; parts 0: 1 */
     bool pad;
