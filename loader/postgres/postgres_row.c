@@ -103,30 +103,48 @@ static enum error refuse_value(const char *column, const struct postgres_value *
 
 /* ---- a row -------------------------------------------------------------- */
 
-static bool take_text(const struct postgres_value *value, bool is_number, struct text *ret_text)
+/* A float is written here: the server would write 1000000 as 1e+06. */
+static bool take_float(const struct postgres_value *value, char room[TEXT_REAL_BYTES],
+                       struct text *ret_text)
 {
+    double number = 0;
+    if (!take_real(value, &number) || !isfinite(number))
+        return false;
+    ret_text->data = text_of_number(number, value->length == sizeof(float), room);
+    ret_text->length = strlen(room);
+    return true;
+}
+
+static bool take_text(const struct postgres_value *value, enum postgres_form form, bool is_number,
+                      char room[TEXT_REAL_BYTES], struct text *ret_text)
+{
+    if (form == POSTGRES_REAL)
+        return take_float(value, room, ret_text);
     *ret_text = (struct text){.data = (const char *)value->bytes, .length = value->length};
     return value->bytes && value->length > 0 && text_is_utf8(ret_text->data, ret_text->length) &&
            (!is_number || text_is_real(ret_text->data, ret_text->length));
 }
 
 static enum error take_keys(const struct postgres_format *format,
-                            const struct postgres_value **value, struct store_row *row)
+                            const struct postgres_value **value, struct postgres_row *ret_row)
 {
     const struct postgres_value *next = *value;
+    struct store_row *row = &ret_row->row;
     if (!take_integer(next, &row->id) || row->id < 0)
         return refuse_value(format->id, next, POSTGRES_INTEGER,
                             "an id from 0 to 9223372036854775807");
     next++;
-    if (format->label && !take_text(next, format->label_is_number, &row->label))
-        return refuse_value(format->label, next, POSTGRES_TEXT, "a label");
+    if (format->label && !take_text(next, format->label_form, format->label_is_number,
+                                    ret_row->label_text, &row->label))
+        return refuse_value(format->label, next, format->label_form, "a label");
     next += format->label != NULL;
     if (format->weight && (!take_number(next, format->weight_form, &row->weight) ||
                            !isfinite(row->weight) || row->weight < 0))
         return refuse_value(format->weight, next, format->weight_form, WEIGHT_WANTED);
     next += format->weight != NULL;
-    if (format->group && !take_text(next, format->group_is_number, &row->group))
-        return refuse_value(format->group, next, POSTGRES_TEXT, "a group");
+    if (format->group && !take_text(next, format->group_form, format->group_is_number,
+                                    ret_row->group_text, &row->group))
+        return refuse_value(format->group, next, format->group_form, "a group");
     *value = next + (format->group != NULL);
     return OK;
 }
@@ -209,13 +227,7 @@ static size_t print_number(const struct postgres_value *value, enum postgres_for
         return (size_t)snprintf(room, NUMBER_BYTES, "%s", number != 0 ? "true" : "false");
     if (form == POSTGRES_INTEGER && take_integer(value, &integer))
         return (size_t)(text_write_integer(room, integer) - room);
-    if (text_real_is_integer(number))
-        return (size_t)(text_write_integer(room, (int64_t)number) - room);
-    if (value->length == sizeof(float))
-        text_of_float((float)number, room);
-    else
-        text_of_real(number, room);
-    return strlen(room);
+    return strlen(text_of_number(number, value->length == sizeof(float), room));
 }
 
 /* With a plan: one value. */
@@ -255,20 +267,21 @@ static void take_cells(const struct postgres_format *format, const struct postgr
 
 enum error postgres_decode_row(const struct postgres_format *format,
                                const struct postgres_value *values, enum element element,
-                               void *features, struct store_row *ret_row)
+                               void *features, struct postgres_row *ret_row)
 {
-    *ret_row = store_row_fresh;
+    struct store_row *row = &ret_row->row;
+    *row = store_row_fresh;
     enum error error = take_keys(format, &values, ret_row);
     if (error || !features)
         return error;
     if (format->plan)
-        take_cells(format, values, features, ret_row);
+        take_cells(format, values, features, row);
     else if (row_limit_varies(&format->limit))
-        return take_varying(format, values, features, ret_row);
+        return take_varying(format, values, features, row);
     else if (format->blob)
-        take_blob(format, values, features, ret_row);
+        take_blob(format, values, features, row);
     else
-        take_columns(format, values, element, features, ret_row);
+        take_columns(format, values, element, features, row);
     return OK;
 }
 

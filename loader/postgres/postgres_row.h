@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "loader/store/cell_plan.h"
 #include "loader/store/row_limit.h"
 #include "loader/store/store_row.h"
@@ -35,8 +36,9 @@ struct postgres_value {
 
 /* The columns of the SELECT, in this order; name NULL: absent. */
 struct postgres_format {
-    const char *id, *label, *weight, *group; /* label and group come as text */
-    bool label_is_number, group_is_number;   /* which is then neither NaN nor infinite */
+    const char *id, *label, *weight, *group;
+    enum postgres_form label_form, group_form; /* floats, or else text */
+    bool label_is_number, group_is_number;     /* which is then neither NaN nor infinite */
     enum postgres_form weight_form;
     const char *const *feature_names;        /* [feature_columns] */
     const enum postgres_form *feature_forms; /* [feature_columns] */
@@ -50,6 +52,11 @@ struct postgres_format {
     struct recipe_learner *learner; /* borrowed; learns from the plan; or NULL */
 };
 
+struct postgres_row {
+    struct store_row row; /* label and group: valid as long as the values, and this struct */
+    char label_text[TEXT_REAL_BYTES], group_text[TEXT_REAL_BYTES];
+};
+
 /* The number of values in a whole row, or in one with only keys. */
 size_t postgres_value_count(const struct postgres_format *format, bool keys_only);
 
@@ -57,7 +64,7 @@ size_t postgres_value_count(const struct postgres_format *format, bool keys_only
  * ELEMENT_U8, for one that is not is_u8. With a plan they are floats, whatever `element` is. */
 enum error postgres_decode_row(const struct postgres_format *format,
                                const struct postgres_value *values, enum element element,
-                               void *features, struct store_row *ret_row) MUST_CHECK;
+                               void *features, struct postgres_row *ret_row) MUST_CHECK;
 
 /* COPY BINARY: checks what precedes the first row. Moves *at after it. */
 enum error postgres_copy_head(const uint8_t *bytes, size_t length, size_t *at) MUST_CHECK;

@@ -241,10 +241,12 @@ static enum error take_key(struct postgres_table *table, size_t column)
                                 : refuse_type(table, column, "ids are smallint, integer or bigint");
     case COLUMN_LABEL:
         format->label = name;
+        format->label_form = is_float(type) ? POSTGRES_REAL : POSTGRES_TEXT;
         format->label_is_number = is_fraction(type);
         return type != TYPE_BYTES ? OK : refuse_type(table, column, "labels are numbers or texts");
     case COLUMN_GROUP:
         format->group = name;
+        format->group_form = is_float(type) ? POSTGRES_REAL : POSTGRES_TEXT;
         format->group_is_number = is_fraction(type);
         return type != TYPE_BYTES ? OK : refuse_type(table, column, "groups are numbers or texts");
     case COLUMN_WEIGHT:
@@ -403,6 +405,12 @@ static unsigned selected_type(unsigned type)
     return is_text(type) ? TYPE_TEXT : type;
 }
 
+/* Of a label or group. */
+static unsigned text_type(unsigned type)
+{
+    return is_float(type) ? type : TYPE_TEXT;
+}
+
 /* In the order of add_values(), including its casts. */
 static enum error note_types(struct postgres_table *table)
 {
@@ -414,11 +422,11 @@ static enum error note_types(struct postgres_table *table)
     table->value_types = types;
     types[count++] = type_of(table, format->id);
     if (format->label)
-        types[count++] = TYPE_TEXT;
+        types[count++] = text_type(type_of(table, format->label));
     if (format->weight)
         types[count++] = selected_type(type_of(table, format->weight));
     if (format->group)
-        types[count++] = TYPE_TEXT;
+        types[count++] = text_type(type_of(table, format->group));
     for (size_t i = 0; i < format->feature_columns; i++)
         types[count++] = selected_type(type_of(table, format->feature_names[i]));
     return OK;
@@ -523,19 +531,10 @@ static void add_value(struct buffer *sql, const char *name, const char *cast)
     }
 }
 
-/* A label or group; the server would write 1000000 as 1e+06. */
+/* A label or group. */
 static void add_text(const struct postgres_table *table, const char *name, struct buffer *sql)
 {
-    if (!name || !is_float(type_of(table, name))) {
-        add_value(sql, name, "::text");
-        return;
-    }
-    buffer_add_text(sql, ", CASE WHEN trunc(");
-    add_quoted(sql, name, ") = ");
-    add_quoted(sql, name, " AND abs(");
-    add_quoted(sql, name, ") <= 9007199254740992 THEN ");
-    add_quoted(sql, name, "::int8::text ELSE ");
-    add_quoted(sql, name, "::text END");
+    add_value(sql, name, name && is_float(type_of(table, name)) ? "" : "::text");
 }
 
 static void add_values(const struct postgres_table *table, bool keys_only, struct buffer *sql)

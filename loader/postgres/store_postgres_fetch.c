@@ -234,20 +234,21 @@ static enum error decode(struct postgres_reader *reader, int64_t id, struct fetc
 {
     const struct postgres_store *store = store_of(reader);
     const struct store_info *info = &store->store.info;
-    struct store_row row;
+    struct postgres_row decoded;
+    const struct store_row *row = &decoded.row;
     uint8_t none[1];
     double label = 0;
     uint8_t *slot = call->row_bytes > 0 ? fetch_call_slot(call, index) : none;
     enum error error =
-        postgres_decode_row(&store->table.format, reader->values, info->element, slot, &row);
+        postgres_decode_row(&store->table.format, reader->values, info->element, slot, &decoded);
     if (!error)
-        error = store_row_check(&row, id, info, &store->labels, "the store", &label);
-    if (error || row.status == ROW_BAD)
+        error = store_row_check(row, id, info, &store->labels, "the store", &label);
+    if (error || row->status == ROW_BAD)
         postgres_store_prefix(store, error, id);
     if (!error && row_limit_varies(&store->table.format.limit))
-        fetch_call_length(call, index, row.length);
+        fetch_call_length(call, index, row->length);
     if (!error)
-        fetch_call_set(call, index, row.status, label);
+        fetch_call_set(call, index, row->status, label);
     return error;
 }
 

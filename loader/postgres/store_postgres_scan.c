@@ -35,21 +35,22 @@ static enum error refuse_order(const struct pass *pass, int64_t id)
 
 static enum error visit_row(struct pass *pass)
 {
-    struct store_row row;
+    struct postgres_row decoded;
+    const struct store_row *row = &decoded.row;
     enum error error = postgres_decode_row(&pass->store->table.format, pass->values, pass->element,
-                                           pass->features, &row);
-    if (error && row.id >= 0)
-        return postgres_store_prefix(pass->store, error, row.id);
+                                           pass->features, &decoded);
+    if (error && row->id >= 0)
+        return postgres_store_prefix(pass->store, error, row->id);
     if (error)
         return error_prefix(error, "postgresql:%s, table %s: ", pass->store->place.shown,
                             pass->store->table.name);
-    if (row.status == ROW_BAD)
-        postgres_store_prefix(pass->store, ERROR_INPUT, row.id);
-    if (pass->rows > 0 && row.id <= pass->last_id)
-        return refuse_order(pass, row.id);
-    error = pass->visit(pass->context, &row);
+    if (row->status == ROW_BAD)
+        postgres_store_prefix(pass->store, ERROR_INPUT, row->id);
+    if (pass->rows > 0 && row->id <= pass->last_id)
+        return refuse_order(pass, row->id);
+    error = pass->visit(pass->context, row);
     pass->rows++;
-    pass->last_id = row.id;
+    pass->last_id = row->id;
     return error;
 }
 

@@ -18,16 +18,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 static void check_row(const struct postgres_format *format, const struct postgres_value *values,
                       enum element element)
 {
-    struct store_row rows[2];
+    struct postgres_row rows[2];
     uint8_t features[2][256] = {{0}};
     for (int i = 0; i < 2; i++) {
         if (postgres_decode_row(format, values, element, features[i], &rows[i]))
             return;
     }
-    fuzz_check(rows[0].id >= 0 && rows[0].id == rows[1].id);
-    fuzz_check(rows[0].weight >= 0 && rows[0].status == rows[1].status);
-    fuzz_check(!format->label || rows[0].label.length > 0);
-    if (rows[0].status == ROW_OK && (element != ELEMENT_U8 || rows[0].is_u8))
+    const struct store_row *one = &rows[0].row, *other = &rows[1].row;
+    fuzz_check(one->id >= 0 && one->id == other->id);
+    fuzz_check(one->weight >= 0 && one->status == other->status);
+    fuzz_check(!format->label || one->label.length > 0);
+    if (one->status == ROW_OK && (element != ELEMENT_U8 || one->is_u8))
         fuzz_check(memcmp(features[0], features[1], sizeof(features[0])) == 0);
 }
 
@@ -55,9 +56,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     struct postgres_format format = {
         .id = "id",
         .label = choice & 1 ? "label" : NULL,
+        .label_form = choice & 2 ? POSTGRES_REAL : POSTGRES_TEXT,
         .weight = choice & 2 ? "weight" : NULL,
         .weight_form = (enum postgres_form)(choice >> 2 & 3),
         .group = choice & 16 ? "group" : NULL,
+        .group_form = choice & 2 ? POSTGRES_TEXT : POSTGRES_REAL,
         .feature_names = names,
         .feature_forms = forms,
         .blob = choice & 32,

@@ -116,10 +116,17 @@ def test_types_of_numbers(server, tmp_path):
         run_fails("loader", "import", server.uri("types", f"&features={column}"), f"sqlite:{tmp_path}/x.db", says=says)
 
 
+def shortest(number):
+    if number == int(number) and abs(number) <= 2**53:
+        return str(int(number))
+    return next(text for digits in (15, 16, 17) if float(text := f"{number:.{digits}g}") == number)
+
+
 def test_labels_that_are_floats_read_as_in_sqlite(server, tmp_path):
     """Whole numbers are integers, however large; others are as short as they can be."""
     for kind, labels, integers in (("real", [1, 2000000, 16777216, -3], True), ("float8", [1, 1e15, -(2**53)], True),
-                                   ("float8", [1, 2e15, 1e-5, -2.5e-300], False), ("real", [0.5, 4000000], False)):
+                                   ("float8", [1, 2e15, 1e-5, -2.5e-300], False), ("real", [0.5, 4000000], False),
+                                   ("float8", [2.0**53 + 2, -1e16, 2.0**50 + 0.5], False), ("real", [1234567.5], False)):
         with sqlite3.connect(tmp_path / "floats.db") as database:
             database.execute("DROP TABLE IF EXISTS floats")
             database.execute("CREATE TABLE floats (id INTEGER PRIMARY KEY, label REAL, g REAL, a INTEGER)")
@@ -127,7 +134,7 @@ def test_labels_that_are_floats_read_as_in_sqlite(server, tmp_path):
         server.sql("DROP TABLE IF EXISTS floats", f"CREATE TABLE floats (id int PRIMARY KEY, label {kind}, g {kind}, a int)",
                    *[f"INSERT INTO floats VALUES ({i}, {y}, {y}, 7)" for i, y in enumerate(labels)])
         (tmp_path / "floats.csv").write_text("id,label,g,a\n" + "".join(
-            f"{i},{y},{y},7\n" for i, y in enumerate(int(y) if y == int(y) else y for y in labels)))
+            f"{i},{y},{y},7\n" for i, y in enumerate(map(shortest, labels))))
         stores = [f"csv:{tmp_path}/floats.csv?group=g", f"sqlite:{tmp_path}/floats.db?group=g", server.uri("floats", "&group=g")]
         assert len({digest(uri) for uri in stores}) == 1, labels
         found = json.loads(run("loader", "info", "--json", stores[2]).stdout)["labels"]
@@ -135,12 +142,12 @@ def test_labels_that_are_floats_read_as_in_sqlite(server, tmp_path):
 
 
 @pytest.mark.parametrize("column", ["label", "g"])
-@pytest.mark.parametrize("kind, value", [("real", "NaN"), ("float8", "Infinity"), ("numeric", "NaN")])
-def test_labels_and_groups_that_are_no_numbers(server, tmp_path, kind, value, column):
+@pytest.mark.parametrize("kind, value, shown", [("real", "NaN", "nan;"), ("float8", "Infinity", "inf;"), ("numeric", "NaN", '"NaN"')])
+def test_labels_and_groups_that_are_no_numbers(server, tmp_path, kind, value, shown, column):
     """A column of numbers with one of these would become one of texts."""
     server.sql("DROP TABLE IF EXISTS odd", f"CREATE TABLE odd (id int PRIMARY KEY, label {kind}, g {kind}, a int)",
                "INSERT INTO odd VALUES (1, 1.5, 1.5, 7), (2, 2, 2, 8)", f"UPDATE odd SET {column} = '{value}' WHERE id = 2")
-    says = [f'column "{column}" is "{value}"', "id 2", f"a {'label' if column == 'label' else 'group'} belongs there"]
+    says = [f'column "{column}" is {shown}', "id 2", f"a {'label' if column == 'label' else 'group'} belongs there"]
     run_fails("loader", "info", server.uri("odd", "&group=g"), says=says)
     run_fails("sampler", "build", "--store", server.uri("odd", "&group=g"), "--out", tmp_path / "frame", says=says)
 
