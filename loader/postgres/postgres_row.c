@@ -187,12 +187,19 @@ static enum error take_varying(const struct postgres_format *format,
     return OK;
 }
 
-/* A value that is not a number, or does not fit. */
+/* A value that is not a number, or does not fit; NaN is a missing one. */
 static void refuse_feature(const char *column, const struct postgres_value *value,
                            enum postgres_form form, bool is_number, enum element element)
 {
     const char *wanted = feature_wanted(is_number, element), *text = (const char *)value->bytes;
     char shown[TEXT_QUOTE_BYTES];
+    double real = 0;
+    if (form == POSTGRES_REAL && take_real(value, &real) && isnan(real)) {
+        error_set(ERROR_INPUT, "column \"%s\" is NaN; %s belongs there%s", column,
+                  feature_wanted(false, element),
+                  element == ELEMENT_I32 ? "" : feature_way_out(NULL, 0));
+        return;
+    }
     if (is_number || (text && form != POSTGRES_TEXT)) {
         refuse_value(column, value, form, wanted);
         return;

@@ -111,8 +111,9 @@ def test_types_of_numbers(server, tmp_path):
     text = run("loader", "info", server.uri("types", "&features=a,b,c,d")).stdout
     assert "4 of f32" in text and "true" in text
     run_fails("loader", "import", server.uri("types", "&features=e"), f"sqlite:{tmp_path}/x.db", says=['column "e"', '" 9"', "id 1"])
-    server.sql("UPDATE types SET a = NULL, e = 'Rome'")
-    for column, says in (("a", ["is null", "missing=mean in the URI"]), ("e", ['is "Rome"', "onehot=A,B"])):
+    server.sql("UPDATE types SET a = NULL, d = 'NaN', e = 'Rome'")
+    for column, says in (("a", ["is null", "missing=mean in the URI"]), ("e", ['is "Rome"', "onehot=A,B"]),
+                         ("d", ["is NaN; a number belongs there", "missing=mean in the URI"])):
         run_fails("loader", "import", server.uri("types", f"&features={column}"), f"sqlite:{tmp_path}/x.db", says=says)
 
 
