@@ -7,6 +7,12 @@
 
 #define SLICE_MS 50
 
+/* Bytes, borrowed from the arguments, or None. */
+static int take_path(PyObject *path, void *ret_path)
+{
+    return path == Py_None || PyBytes_AsStringAndSize(path, ret_path, NULL) == 0;
+}
+
 static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
 {
     static char *names[] = {
@@ -28,14 +34,14 @@ static int feed_init(struct feed_object *self, PyObject *args, PyObject *words)
         return -1;
     }
     if (!PyArg_ParseTupleAndKeywords(
-            args, words, "ss|$nzziiLLpfnnnLpLLpzzzziz*z*nzLipznnLL", names, &options.sampler_url,
+            args, words, "sy|$nzziiLLpfnnnLpLLpzzzO&iz*z*nO&LipznnLL", names, &options.sampler_url,
             &options.store_uri, &batch_size, &options.device, &options.stream, &options.pull,
             &options.bad_rows, &first_index, &batches, &options.expand, &options.scale, &slots,
             &fetchers, &cache_bytes, &patience_ms, &options.trust_labels, &rank, &world,
-            &options.pad, &options.state, &options.worker, &options.token, &options.authority,
-            &options.labels, &mean, &deviation, &resident_bytes, &options.cache_dir, &cache_limit,
-            &options.weights, &options.groups, &options.recipe, &classes, &bucket_window, &part,
-            &parts))
+            &options.pad, &options.state, &options.worker, &options.token, take_path,
+            &options.authority, &options.labels, &mean, &deviation, &resident_bytes, take_path,
+            &options.cache_dir, &cache_limit, &options.weights, &options.groups, &options.recipe,
+            &classes, &bucket_window, &part, &parts))
         return -1;
     if (batch_size < 0 || slots < 0 || fetchers < 0 || cache_bytes < -1 || resident_bytes < -1 ||
         cache_limit < 0 || classes < 0 || bucket_window < 0) {

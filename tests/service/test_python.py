@@ -1232,6 +1232,30 @@ gc.collect()
 """, tmp_path)
 
 
+def test_a_loader_takes_any_name(package, tmp_path):  # noqa: F811
+    """As serve() does: that of a store, of a cache's folder, and in messages."""
+    run(package, """
+import os, sys, tombola
+os.chdir(os.fsencode(sys.argv[1]))
+latin = b"caf" + bytes([0xe9])
+with open(latin + b".csv", "w") as file:
+    print("label,a", "1,2", sep=chr(10), file=file)
+os.mkdir(latin)
+with tombola.serve(latin + b".csv") as server:
+    for store in (None, latin + b".csv", os.fsdecode(latin) + ".csv"):
+        with tombola.Loader(server, store, cache_dir=latin) as loader:
+            assert len(next(iter(loader))[0]) == 1 and os.fsdecode(latin) in repr(loader)
+    assert os.listdir(latin), "no cache"
+    for words, kind, says in ((dict(store=b"no" + latin), tombola.Error, "nocaf"), (dict(store="a" + chr(0)), ValueError, "null")):
+        try:
+            tombola.Loader(server, **words)
+        except kind as error:
+            assert says in str(error), error
+        else:
+            raise AssertionError(words)
+""", tmp_path)
+
+
 @pytest.mark.parametrize("ends", ["close", "exit"])
 def test_serve_ends_where_sigterm_is_blocked(package, ends):
     """As in a thread that leaves signals to another one: the sampler begins with that mask."""

@@ -369,7 +369,7 @@ class Loader:
 
     def __repr__(self) -> str:
         return (
-            f"<tombola.Loader of {self._options['store']} by {self._options['sampler']}: {self.rows} rows of {self.shape} "
+            f"<tombola.Loader of {os.fsdecode(self._options['store'])} by {self._options['sampler']}: {self.rows} rows of {self.shape} "
             f"{self.dtype}, {self._options['batch_size']} a batch, {self.device}>"
         )
 

@@ -54,9 +54,9 @@ def text(name: str, value: Any) -> str | None:
     return value
 
 
-def path(name: str, value: Any) -> str | None:
-    """A path or URI as a str, or None."""
+def path(name: str, value: Any) -> bytes | None:
+    """A path or URI as its bytes, which may not be UTF-8; or None."""
     try:
-        return None if value is None else os.fsdecode(value)
+        return None if value is None else os.fsdecode(value).encode(errors="surrogateescape")
     except TypeError:
         raise UsageError(f"{name} is {value!r:.80}; give a path") from None
