@@ -1382,6 +1382,7 @@ else:
     ("url, store, cache='none'", "UsageError", "cache is 'none'; give 'auto', or an integer"),
     ("url, store, dtype='float32', scale=0", "UsageError", "scale is 0; give a finite number other than 0"),
     ("url, store, pull='index', first_index=2**62", "UsageError", "first_index is 4611686018427387904; batches are numbered from 0"),
+    ("url, store, scale=2", "UsageError", "scale is 2 of features as stored; dtype='float32' makes them floats"),
     ("url, store, patience=float('nan')", "UsageError", "patience is nan; give a finite number above 0"),
     ("url, store, shape=('28', 28)", "UsageError", "shape is '28'"),
     ("url, store, shape=784.0", "UsageError", "shape is 784.0"),

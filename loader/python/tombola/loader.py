@@ -167,6 +167,8 @@ class Loader:
             raise UsageError("store is not given; give the URI of the rows, such as sqlite:train.db")
         if dtype not in (None, "float32"):
             raise UsageError(f"dtype is {dtype!r}; give None (as stored) or 'float32'")
+        if scale is not None and dtype is None and mean is None and std is None:
+            raise UsageError(f"scale is {scale!r} of features as stored; dtype='float32' makes them floats")
         if label_dtype is not None:
             _choose("label_dtype", label_dtype, _LABELS)
         if one_hot is not False and label_dtype is not None:
