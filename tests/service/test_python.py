@@ -778,6 +778,27 @@ for rank in range(world):
 """, "--epochs", 1)
 
 
+@pytest.mark.parametrize("steps", range(6))
+def test_the_rest_of_an_epoch_has_no_batches_of_the_next_one(program, steps):
+    """Of workers of a DataLoader that were stopped after this many batches: one may have none left, and another still one."""
+    program(f"""
+steps = {steps}
+options = dict(batch_size=400, parts=2)  # 5 batches an epoch
+right = [ids.tolist() for ids, _, _ in tombola.Loader(url, store, batch_size=400, pull="index", epochs=0)]
+again = []
+for part in range(2):
+    with tombola.Loader(url, store, part=part, **options) as loader:
+        loop = iter(loader)
+        mine = [next(loop)[0].tolist() for _ in range((steps + 1 - part) // 2)]
+        assert mine == right[part:steps:2]
+        state = json.loads(json.dumps(loader.state_dict()))
+    again.append(tombola.Loader(url, store, part=part, state=state, **options))
+for begin, end in ((steps, 5), (5, 10), (10, 15)):
+    taken = [ids.tolist() for loader in again for ids, _, _ in loader]
+    assert sorted(taken) == sorted(right[begin:end]), (begin, end, [right.index(batch) for batch in taken])
+""", "--epochs", 3)
+
+
 # ---- who asks -----------------------------------------------------------------------------------------------
 
 

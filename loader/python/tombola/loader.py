@@ -36,7 +36,7 @@ _LABELS_ON_DEVICE = {"float64": 1, "int64": 2, "float32": 3, None: 4}  # enum to
 _ONE_HOT: dict[bool | str, int] = {True: 5, "float32": 5, "uint8": 6}  # the same
 _WEIGHTS: dict[bool | str, int] = {False: 0, True: 1, "float32": 1, "float64": 2}  # enum tombola_weights
 _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
-_STATE = "tombola"  # the key of a state_dict()
+_STATE, _EPOCH = "tombola", "epoch"  # the keys of a state_dict(); the second is for one of several parts
 _DIMENSIONS = 16  # of a row, as in core.h and in IDX files
 _SLICE_MS = 100  # for so long a task that is cancelled waits
 
@@ -267,6 +267,7 @@ class Loader:
         if isinstance(opened[0], BaseException):
             raise opened[0]
         self._feed, self._state = opened[0], state
+        self._rest: int | None = None if state is None else state.get(_EPOCH)  # of which epoch the next loop is the rest
         self._waiting: list[_core.Batch] = []  # what a loop left for the next one
         self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops)
         multiprocessing.util.Finalize(self, self._at_exit, exitpriority=0)  # its processes end without atexit
@@ -327,7 +328,13 @@ class Loader:
                     return dict(self._state)
                 if first := self._take():  # which order it is, comes with the first batch
                     self._waiting.append(first)
-        return {_STATE: json.loads(self._feed.state())}
+        return {_STATE: json.loads(self._feed.state()), **self._epoch_of_loop()}
+
+    def _epoch_of_loop(self) -> dict[str, int]:
+        """A part's next batch may be of a later epoch than those of the others."""
+        loop = self._newest()
+        epoch = self._rest if loop is None else loop.epoch()
+        return {} if epoch is None or self._options["parts"] <= 1 else {_EPOCH: epoch}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes from there, also in the middle of a loop; the first batch fails if the sampler has another order."""
@@ -416,6 +423,12 @@ class Epoch(_core.Iteration):
     def __iter__(self) -> Epoch:
         return self
 
+    def epoch(self) -> int | None:
+        """Its first epoch, or, once it has ended, that of the next loop."""
+        if self._first is None:
+            return self._loader._rest
+        return self._first + (self._loader._epochs if self._ended else 0)
+
     def begin_again(self) -> None:
         """Its first epoch is that of the next batch: a state may be of a later epoch."""
         self._first = None
@@ -434,6 +447,8 @@ class Epoch(_core.Iteration):
     def _is_over(self, batch: _core.Batch) -> bool:
         """Does the batch belong to the next loop? Then it is kept for it."""
         epoch = batch.round_epoch  # the same in all ranks, whose loops end together
+        if self._first is None:
+            self._first, self._loader._rest = self._loader._rest, None
         # A stream may go back, but what another worker left behind does not tell that.
         if self._first is None or (epoch < self._first and batch.attempt <= 1):
             self._first = epoch
