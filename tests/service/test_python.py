@@ -1402,8 +1402,8 @@ else:
     ("url, store, world=0", "UsageError", "world is 0"),
     ("url, store, cache='none'", "UsageError", "cache is 'none'; give 'auto', or an integer"),
     ("url, store, dtype='float32', scale=0", "UsageError", "scale is 0; give a finite number other than 0"),
-    ("url, store, pull='index', first_index=2**62", "UsageError", "first_index is 4611686018427387904; batches are numbered from 0"),
     ("url, store, scale=2", "UsageError", "scale is 2 of features as stored; dtype='float32' makes them floats"),
+    ("url, store, pull='index', first_index=2**62", "UsageError", "first_index is 4611686018427387904; batches are numbered from 0"),
     ("url, store, patience=float('nan')", "UsageError", "patience is nan; give a finite number above 0"),
     ("url, store, shape=('28', 28)", "UsageError", "shape is '28'"),
     ("url, store, shape=784.0", "UsageError", "shape is 784.0"),
@@ -1442,7 +1442,7 @@ def test_options_may_be_of_other_types(program):
     """Integers of NumPy, paths as bytes, a patience of ages."""
     program("""
 for words in ({"shape": np.int64(784)}, {"shape": np.array([28, 28])}, {"shape": (28, 28, *[1] * 14)}, {"patience": 1e300},
-              {"batch_size": np.int32(100), "epochs": np.uint8(1)}, {"store": os.fsencode(store)}, {"mean": np.array(0.5), "std": np.float32(2)}):
+              {"batch_size": np.int32(100), "epochs": np.uint8(1)}, {"store": os.fsencode(store)}, {"dtype": "float32", "scale": np.float32(2)}, {"mean": np.array(0.5), "std": np.float32(2)}):
     with tombola.Loader(**{"sampler": url, "store": store, **words}) as loader:
         assert len(next(iter(loader))[0]) == 100, words
 """)
@@ -1609,8 +1609,22 @@ def test_a_wheel_for_other_machines(wheel, demo, tmp_path):
     check_wheel(repaired, demo, tmp_path)
 
 
-def test_types_are_right():
-    done = subprocess.run(["mypy", "--strict", "--ignore-missing-imports", "--cache-dir=/dev/null", "tombola"], cwd=SOURCES,
+def test_types_are_right(tmp_path):
+    """Of the package, and of a program whose numbers are not Python's own, as those of NumPy are not."""
+    (tmp_path / "program.py").write_text("""
+import tombola
+
+class Scalar:
+    def __index__(self) -> int:
+        return 1
+
+    def __float__(self) -> float:
+        return 1.0
+
+one = Scalar()
+tombola.Loader("url", "store", one, dtype="float32", scale=one, mean=one, std=[one], shape=one, rank=one, world=one, cache=one, epochs=one)
+""")
+    done = subprocess.run(["mypy", "--strict", "--ignore-missing-imports", "--cache-dir=/dev/null", "tombola", tmp_path / "program.py"], cwd=SOURCES,
                           capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import torch.utils.data
 
@@ -32,7 +32,7 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
     workers: these copy each batch to another process, and count it as trained when the next one is read there.
     """
 
-    def __init__(self, sampler: str | Server, store: str | os.PathLike[str] | None = None, batch_size: int = 100,
+    def __init__(self, sampler: str | Server, store: str | os.PathLike[str] | None = None, batch_size: SupportsIndex = 100,
                  **options: Any) -> None:
         super().__init__()
         self._options: dict[str, Any] = {"sampler": getattr(sampler, "url", sampler), "store": store or getattr(sampler, "store", None),
