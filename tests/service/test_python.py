@@ -799,6 +799,31 @@ for begin, end in ((steps, 5), (5, 10), (10, 15)):
 """, "--epochs", 3)
 
 
+@pytest.mark.parametrize("left", ["whole", "break", "state"])
+def test_parts_that_have_no_batch_of_an_epoch(program, left):
+    """Where there are more of them than batches; also of loops that were left, and from a state of one that was no part."""
+    program(f"""
+left = {left!r}
+options = dict(batch_size=1000, parts=3)  # 2 batches an epoch
+right = [ids.tolist() for ids, _, _ in tombola.Loader(url, store, batch_size=1000, pull="index", epochs=0)]
+state, begin = None, 0
+if left == "state":
+    begun, begin = tombola.Loader(url, store, batch_size=1000, pull="index"), 1
+    next(iter(begun))
+    state = begun.state_dict()
+loaders = [tombola.Loader(url, store, part=part, state=state, **options) for part in range(3)]
+if left == "break":
+    for ids, _, _ in loaders[0]:
+        break
+    begin = 1
+for first in range(0, len(right), 2):
+    taken = [ids.tolist() for loader in loaders for ids, _, _ in loader]
+    assert sorted(taken) == sorted(right[first + begin:first + 2]), (first, [right.index(batch) for batch in taken])
+    begin = 0
+assert len(right) == 8
+""", "--epochs", 4)
+
+
 # ---- who asks -----------------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ _LABELS_ON_DEVICE = {"float64": 1, "int64": 2, "float32": 3, None: 4}  # enum to
 _ONE_HOT: dict[bool | str, int] = {True: 5, "float32": 5, "uint8": 6}  # the same
 _WEIGHTS: dict[bool | str, int] = {False: 0, True: 1, "float32": 1, "float64": 2}  # enum tombola_weights
 _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
-_STATE, _EPOCH = "tombola", "epoch"  # the keys of a state_dict(); the second is for one of several parts
+_STATE, _EPOCH = "tombola", "epoch"  # the keys of a state_dict()
 _DIMENSIONS = 16  # of a row, as in core.h and in IDX files
 _SLICE_MS = 100  # for so long a task that is cancelled waits
 
@@ -269,7 +269,8 @@ class Loader:
         if isinstance(opened[0], BaseException):
             raise opened[0]
         self._feed, self._state = opened[0], state
-        self._rest: int | None = None if state is None else state.get(_EPOCH)  # of which epoch the next loop is the rest
+        # The epoch that the next loop gets, or the rest of; None: that of its first batch.
+        self._epoch: int | None = state.get(_EPOCH) if state is not None else None if self._options["first_index"] else 0
         self._waiting: list[_core.Batch] = []  # what a loop left for the next one
         self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops)
         multiprocessing.util.Finalize(self, self._at_exit, exitpriority=0)  # its processes end without atexit
@@ -330,13 +331,7 @@ class Loader:
                     return dict(self._state)
                 if first := self._take():  # which order it is, comes with the first batch
                     self._waiting.append(first)
-        return {_STATE: json.loads(self._feed.state()), **self._epoch_of_loop()}
-
-    def _epoch_of_loop(self) -> dict[str, int]:
-        """A part's next batch may be of a later epoch than those of the others."""
-        loop = self._newest()
-        epoch = self._rest if loop is None else loop.epoch()
-        return {} if epoch is None or self._options["parts"] <= 1 else {_EPOCH: epoch}
+        return {_STATE: json.loads(self._feed.state()), **({} if self._epoch is None else {_EPOCH: self._epoch})}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes from there, also in the middle of a loop; the first batch fails if the sampler has another order."""
@@ -425,12 +420,6 @@ class Epoch(_core.Iteration):
     def __iter__(self) -> Epoch:
         return self
 
-    def epoch(self) -> int | None:
-        """Its first epoch, or, once it has ended, that of the next loop."""
-        if self._first is None:
-            return self._loader._rest
-        return self._first + (self._loader._epochs if self._ended else 0)
-
     def begin_again(self) -> None:
         """Its first epoch is that of the next batch: a state may be of a later epoch."""
         self._first = None
@@ -448,16 +437,17 @@ class Epoch(_core.Iteration):
 
     def _is_over(self, batch: _core.Batch) -> bool:
         """Does the batch belong to the next loop? Then it is kept for it."""
-        epoch = batch.round_epoch  # the same in all ranks, whose loops end together
-        if self._first is None:
-            self._first, self._loader._rest = self._loader._rest, None
+        loader, epoch = self._loader, batch.round_epoch  # the same in all ranks, whose loops end together
+        if self._first is None and loader._options["parts"] > 1:  # a part may have no batch of the epoch that others are in
+            self._first = loader._epoch
         # A stream may go back, but what another worker left behind does not tell that.
         if self._first is None or (epoch < self._first and batch.attempt <= 1):
             self._first = epoch
-        if self._loader._epochs == 0 or epoch < self._first + self._loader._epochs:
-            return False
-        self._loader._waiting.append(batch)
-        return True
+        is_over = loader._epochs > 0 and epoch >= self._first + loader._epochs
+        loader._epoch = self._first + (loader._epochs if is_over else 0)
+        if is_over:
+            loader._waiting.append(batch)
+        return is_over
 
 
 class AsyncEpoch(Epoch):
