@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/caller_options.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,9 @@ static enum error check_options(const struct tombola_options *options)
     if (options->weights < TOMBOLA_WEIGHTS_NONE || options->weights > TOMBOLA_WEIGHTS_F64)
         return error_set(ERROR_USAGE, "weights is %d; 0 to 2 (enum tombola_weights) are possible",
                          options->weights);
+    if (!isfinite(options->scale))
+        return error_set(ERROR_USAGE, "scale is %g; give a finite number, or 0 for 1/255",
+                         (double)options->scale);
     if (options->batches < 0)
         return error_set(ERROR_USAGE, "batches is %lld; give 0 (to the stream's end) or more",
                          (long long)options->batches);

@@ -1426,6 +1426,8 @@ else:
     ("url, store, slots=2.5", "UsageError", "slots is 2.5; give an integer, 0 or more"),
     ("url, store, world=0", "UsageError", "world is 0"),
     ("url, store, cache='none'", "UsageError", "cache is 'none'; give 'auto', or an integer"),
+    ("url, store, dtype='float32', scale=1e39", "UsageError", "scale is inf; give a finite number other than 0"),
+    ("url, store, dtype='float32', scale=1e-46", "UsageError", "scale is 0.0; give a finite number other than 0"),
     ("url, store, dtype='float32', scale=0", "UsageError", "scale is 0; give a finite number other than 0"),
     ("url, store, scale=2", "UsageError", "scale is 2 of features as stored; dtype='float32' makes them floats"),
     ("url, store, pull='index', first_index=2**62", "UsageError", "first_index is 4611686018427387904; batches are numbered from 0"),

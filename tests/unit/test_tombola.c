@@ -541,6 +541,11 @@ static void test_refusals(void **state)
     options.batches = -1;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "batches is -1");
     options = options_for(&sampler);
+    options.scale = NAN;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "scale is nan");
+    options.scale = -INFINITY;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "scale is -inf");
+    options = options_for(&sampler);
     options.pull = TOMBOLA_LEASE;
     options.first_index = 5;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE,

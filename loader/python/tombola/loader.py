@@ -19,7 +19,7 @@ from tombola import _core
 from tombola.arrays import converter, current_stream
 from tombola.errors import UsageError
 from tombola.moments import moments
-from tombola.options import count, count_or_auto, counts, number, path, text
+from tombola.options import count, count_or_auto, counts, number, path, single, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -195,7 +195,7 @@ class Loader:
             "first_index": count("first_index", first_index),
             "batches": count("batches", batches),
             "expand": dtype is not None,
-            "scale": 0.0 if scale is None else number("scale", scale),
+            "scale": 0.0 if scale is None else single("scale", scale),
             "slots": count("slots", slots),
             "fetchers": count("fetchers", fetchers),
             "cache_bytes": count_or_auto("cache", cache),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import array
 import math
 import operator
 import os
@@ -45,6 +46,11 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
         wanted = "above 0, or None for no limit" if positive else "other than 0"
         raise UsageError(f"{name} is {value!r}; give a finite number {wanted}")
     return given
+
+
+def single(name: str, value: Any) -> float:
+    """Like number(), as a 32-bit float, which is finite and other than 0, too."""
+    return number(name, array.array("f", [number(name, value)])[0])
 
 
 def text(name: str, value: Any) -> str | None:
