@@ -3,6 +3,7 @@
 
 #include <linux/tcp.h> /* glibc's struct tcp_info ends before tcpi_bytes_received */
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -11,6 +12,9 @@
 #define PHASE_MASK 7u
 #define STATE_CLOSE_WAIT 8 /* TCP_CLOSE_WAIT; its header and <linux/tcp.h> exclude each other */
 #define SECOND_NS INT64_C(1000000000)
+#define NO_REQUEST_LINE                                                   \
+    "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400," \
+    "\"detail\":\"there is no complete request line\"}\n"
 
 void connections_init(struct connections *set, int64_t limit, int64_t address_limit,
                       int64_t patience_ms, bool tls)
@@ -54,17 +58,17 @@ static bool was_answered(const struct connection *connection)
 /* Bytes were received, but never a request line. */
 static void say_bad_request(const struct connections *set, const struct connection *connection)
 {
-    static const char response[] =
-        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n"
-        "Content-Type: application/problem+json\r\nContent-Length: 109\r\n\r\n"
-        "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
-        "\"detail\":\"there is no complete request line\"}\n";
+    char response[sizeof(NO_REQUEST_LINE) + 160];
     if (set->tls ||
         atomic_load_explicit(&connection->phase, memory_order_relaxed) != CONNECTION_WAITING ||
         received_bytes(connection) == 0)
         return;
+    int length = snprintf(response, sizeof(response),
+                          "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n"
+                          "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n\r\n%s",
+                          sizeof(NO_REQUEST_LINE) - 1, NO_REQUEST_LINE);
     ssize_t sent =
-        send(connection->descriptor, response, sizeof(response) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        send(connection->descriptor, response, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent; /* whoever sent nonsense may miss it */
 }
 

@@ -32,6 +32,7 @@ def assert_raw_problem(answer, status, answers=1):
     last = head[head.rfind(b"HTTP/1.1 "):]
     assert last.startswith(b"HTTP/1.1 %d " % status), answer[:200]
     assert b"Content-Type: application/problem+json" in last, last
+    assert b"Content-Length: %d" % len(body) in last.split(b"\r\n"), last
     problem = json.loads(body)
     assert set(problem) == {"type", "title", "status", "detail"} and problem["status"] == status
 
