@@ -196,6 +196,24 @@ def test_a_split_is_trained_on_and_another_scored(sampler, tmp_path):
               says="none", status=None)
 
 
+def test_an_epoch_of_a_stream_is_scored_once_and_whole(sampler, tmp_path):
+    """Whatever its tail and design: nothing of the next epoch, and also what tail=drop leaves out. Batches of 1000 do not divide it."""
+    uri = write_flowers(tmp_path / "flowers.csv")
+    flowers = sampler("--store", uri, "--seed", 1)
+    train(flowers, uri, tmp_path / "run", **{**CLASSIFIER, "train_steps": 2})
+    designs = [{"design": "srs"}, {"design": "srs", "rows": "0:50"}, {"design": "bernoulli", "rate": 0.2},
+               {"design": "systematic", "size": 1234}]
+    for number, fields in enumerate(designs):
+        for tail in ("keep", "drop", "span"):
+            name = f"{tail}-{number}"
+            made = flowers.request("POST", "/streams", body=json.dumps({"name": name, "tail": tail, "seed": 5, **fields}))
+            assert made.status == 201, made.text
+            if tail == "keep":
+                whole = flowers.get(f"/batch?stream={name}&index=0&size=1500").json["ids"]
+            scored = predictions(uri, tmp_path / "run", "--sampler", flowers.url, "--stream", name)
+            assert [int(row["id"]) for row in scored] == whole, name
+
+
 def test_rows_of_every_split_bring_a_warning(sampler, tmp_path):
     """The warning says how a stream of the split is made; it is made so, and training on it brings none."""
     uri = write_flowers(tmp_path / "flowers.csv")

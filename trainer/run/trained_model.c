@@ -2,9 +2,11 @@
 #include "trainer/run/trained_model.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "common/log.h"
 #include "common/stop.h"
+#include "loader/feed/pull_plan.h"
 #include "loader/feed/stream_check.h"
 #include "loader/store/scan_apart.h"
 #include "loader/store_apart.h"
@@ -179,11 +181,38 @@ static enum error run_all(struct trained_model *trained, struct store *store,
 
 /* ---- a stream's first epoch --------------------------------------------- */
 
-/* Passes the feed's next batch through the model. *left: units of the epoch still to come; the last
- * batch is cut where it runs on into the next epoch. */
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The batches from position `at` on, all of the first epoch. Those of tail `keep` restart with each
+ * epoch; others must end with it, or they would run on into the next one (span), or be skipped
+ * (drop). If only the sampler knows which positions have units, that takes single ones. */
+static void choose_batches(const struct sampler_stream *stream, int64_t limit, int64_t at,
+                           struct feed_options *options)
+{
+    struct pull_plan plan;
+    int64_t left = stream->epoch_draws - at, rows = limit;
+    bool keeps = strcmp(stream->tail, "keep") == 0;
+    pull_plan_init(&plan, stream, (size_t)limit, 0);
+    if (!keeps && !plan.even)
+        rows = 1;
+    else if (!keeps && left < limit)
+        rows = common_divisor(stream->epoch_draws, at);
+    options->batch_rows = (size_t)rows;
+    options->first_index = at / rows;
+    options->batches = left / rows + (keeps && left % rows != 0);
+}
+
+/* Passes the feed's next batch through the model. ERROR_END: it is of the next epoch. */
 static enum error draw_batch(struct trained_model *trained, struct feed *feed,
-                             struct feature_input *input, int64_t *left, trained_model_sink *sink,
-                             void *context)
+                             struct feature_input *input, trained_model_sink *sink, void *context)
 {
     struct device_queue *queue = trained->engine.queue;
     const struct feed_batch *batch;
@@ -192,35 +221,47 @@ static enum error draw_batch(struct trained_model *trained, struct feed *feed,
         return error;
     struct trained_model_rows rows = {
         .rows = batch->rows, .ids = batch->ids, .labels = batch->labels};
-    if ((int64_t)rows.rows > *left)
-        rows.rows = (size_t)*left;
-    *left -= (int64_t)rows.rows;
-    if (rows.rows > 0)
+    bool is_over = batch->epoch > 0;
+    if (!is_over && rows.rows > 0)
         error = feature_input_take(input, batch->features, rows.rows, &rows.features);
-    if (!error && rows.rows > 0)
+    if (!error && !is_over && rows.rows > 0)
         error = sink(context, &rows);
-    return error ? error : feed_put(feed, queue, batch);
+    if (!error)
+        error = feed_put(feed, queue, batch);
+    return error || !is_over ? error : ERROR_END;
 }
 
-static enum error draw_epoch(struct trained_model *trained, const struct feed_options *options,
-                             int64_t epoch_draws, trained_model_sink *sink, void *context)
+static enum error draw_batches(struct trained_model *trained, const struct feed_options *options,
+                               struct feature_input *input, trained_model_sink *sink, void *context,
+                               int64_t *bad_rows)
 {
-    struct feature_input *input = NULL;
     struct feed *feed = NULL;
     struct feed_stats stats;
-    int64_t left = epoch_draws;
-    enum error error = new_input(trained, options->store, FEATURES_FROM_FEED, &input);
-    if (!error)
-        error = feed_open(options, &feed);
-    while (!error && left > 0)
-        error = draw_batch(trained, feed, input, &left, sink, context);
+    enum error error = feed_open(options, &feed);
+    while (!error)
+        error = draw_batch(trained, feed, input, sink, context);
     if (feed) {
         feed_get_stats(feed, &stats);
-        report_bad_rows(stats.bad_rows, trained->bad_rows);
+        *bad_rows += stats.bad_rows;
     }
     feed_close(feed);
-    feature_input_free(input);
     return error == ERROR_END ? OK : error;
+}
+
+static enum error draw_epoch(struct trained_model *trained, struct feed_options *options,
+                             trained_model_sink *sink, void *context)
+{
+    int64_t limit = (int64_t)model_get_options(trained->model)->batch_rows, bad_rows = 0;
+    struct feature_input *input = NULL;
+    enum error error = new_input(trained, options->store, FEATURES_FROM_FEED, &input);
+    for (int64_t at = 0; at < options->expected->epoch_draws && !error;) {
+        choose_batches(options->expected, limit, at, options);
+        at += options->batches * (int64_t)options->batch_rows;
+        error = draw_batches(trained, options, input, sink, context, &bad_rows);
+    }
+    report_bad_rows(bad_rows, trained->bad_rows);
+    feature_input_free(input);
+    return error;
 }
 
 static enum error run_stream(struct trained_model *trained,
@@ -235,7 +276,6 @@ static enum error run_stream(struct trained_model *trained,
                                   trained->bad_rows == BAD_ROWS_FAIL);
     if (error)
         return error;
-    int64_t limit = (int64_t)model_get_options(trained->model)->batch_rows;
     struct feed_options feed = {
         .sampler_url = source->sampler_url,
         .stream = source->stream,
@@ -243,16 +283,14 @@ static enum error run_stream(struct trained_model *trained,
         .device = trained->engine.device,
         .pull = FEED_INDEX,
         .expected = &stream,
-        .batches = stream.epoch_draws / limit + (stream.epoch_draws % limit != 0),
-        .batch_rows = (size_t)limit,
         .bad_rows = trained->bad_rows,
         .expand = true,
         .scale = checkpoint_get_facts(trained->checkpoint)->feature_scale,
         .patience_ms = source->patience_ms,
     };
-    log_info("the %" PRId64 " units of stream %s of %s", stream.epoch_draws, source->stream,
-             source->sampler_url);
-    return draw_epoch(trained, &feed, stream.epoch_draws, sink, context);
+    log_info("an epoch of stream %s of %s: %" PRId64 " positions", source->stream,
+             source->sampler_url, stream.epoch_draws);
+    return draw_epoch(trained, &feed, sink, context);
 }
 
 enum error trained_model_open_store(const struct trained_model *trained,
