@@ -157,6 +157,14 @@ def test_accept_chooses_the_format(server, accept, wanted):
     assert header_value(given, "Content-Type").startswith("text/csv")
 
 
+@pytest.mark.parametrize("lines, wanted", [
+    ("Accept: text/html\r\nAccept: text/csv", b"text/csv"), ("Accept: text/csv;q=0.1\r\naccept: application/json", b"application/json"),
+])
+def test_accept_in_several_lines_is_one_list(server, lines, wanted):
+    answer = raw_exchange(server, f"GET /batch?size=3 HTTP/1.1\r\nHost: x\r\n{lines}\r\nConnection: close\r\n\r\n".encode())
+    assert b"\r\nContent-Type: " + wanted in answer
+
+
 @pytest.mark.parametrize("query, text", [
     ("size=0", "1 to 1000000"), ("size=-1", "-1"), ("size=1e9", "1e9"), ("size=abc", "abc"),
     ("size=1000001", "1000001"), ("size=", "size"), ("size=%31%00", ""), ("size=99999999999999999999", "size"),
