@@ -265,7 +265,7 @@ static enum error refuse_empty(const struct recipe_column *column, const char *w
     return error_set(ERROR_INPUT,
                      "column \"%s\" has no value%s, so that there is no %s; features= in the URI "
                      "leaves it out",
-                     column->name, is_number ? " that fits 32-bit float" : "", what);
+                     column->name, is_number ? " that fits a 32-bit float" : "", what);
 }
 
 /* After the first round. */

@@ -301,7 +301,7 @@ static void test_what_is_refused(void **state)
         {TRAIN, "label=y&unseen=skip", ERROR_USAGE, "must be zeros or bad"},
         {"a,b\n1,\n2,NA\n", "missing=mean", ERROR_INPUT, "column \"b\" has no value"},
         {"a,b\n1,1e308\n2,NA\n", "missing=mean", ERROR_INPUT,
-         "column \"b\" has no value that fits 32-bit float, so that there is no mean"},
+         "column \"b\" has no value that fits a 32-bit float, so that there is no mean"},
         {"a,b\n1,\n2,NA\n", "missing=zero&onehot=b", ERROR_INPUT, "column \"b\" has no value"},
         {"a,a=x\nx,1\n", "onehot=a", ERROR_INPUT, "two features would be called \"a=x\""},
     };
