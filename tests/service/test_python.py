@@ -683,7 +683,7 @@ next(iter(loader))
 loader.load_state_dict(pairs[1][1])
 rest, _ = ids_of(loader, 10**9)
 assert rest == right[16:]
-for wrong in ({}, None, {"tombola": 5}, {"tombola": {"name": "x"}}):
+for wrong in ({}, None, {"tombola": 5}, {"tombola": {"name": "x"}}, {**state, "epoch": "x"}, {**state, "epoch": -1}):
     try:
         loader.load_state_dict(wrong)
     except tombola.Error:

@@ -255,6 +255,9 @@ class Loader:
     def _open(self, state: Mapping[str, Any] | None) -> None:
         """On a thread, so that Ctrl-C interrupts reading a large file at once."""
         text = None if state is None else _parse(state)
+        epoch = None if self._options["first_index"] else 0
+        if state is not None:
+            epoch = state.get(_EPOCH) and count("the state's epoch", state[_EPOCH])
         opened: list[_core.Feed | BaseException] = []
 
         def run() -> None:
@@ -270,7 +273,7 @@ class Loader:
             raise opened[0]
         self._feed, self._state = opened[0], state
         # The epoch that the next loop gets, or the rest of; None: that of its first batch.
-        self._epoch: int | None = state.get(_EPOCH) if state is not None else None if self._options["first_index"] else 0
+        self._epoch = epoch
         self._waiting: list[_core.Batch] = []  # what a loop left for the next one
         self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops)
         multiprocessing.util.Finalize(self, self._at_exit, exitpriority=0)  # its processes end without atexit
