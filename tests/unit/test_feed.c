@@ -389,7 +389,7 @@ static void test_wrong_options(void **state)
     assert_fails(feed_open(&options, &feed), ERROR_USAGE, "draws ahead");
     options = setting.options;
     options.first_index = -1;
-    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "index -1");
+    assert_fails(feed_open(&options, &feed), ERROR_USAGE, "first_index is -1");
     options = setting.options;
     options.world = -1;
     assert_fails(feed_open(&options, &feed), ERROR_USAGE, "rank 0 of -1");
