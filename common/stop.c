@@ -18,6 +18,7 @@
 static _Atomic int first_signal;
 static _Atomic int interrupts; /* how many SIGINT came */
 static _Atomic int descriptor = -1;
+static _Atomic bool hangup_stops;                  /* SIGHUP, too */
 static _Thread_local const _Atomic bool *followed; /* NULL: none */
 static _Thread_local bool spared;
 
@@ -59,6 +60,8 @@ static void mask_signals(int how)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    if (atomic_load(&hangup_stops))
+        sigaddset(&set, SIGHUP);
     pthread_sigmask(how, &set, NULL);
 }
 
@@ -71,6 +74,21 @@ void stop_take_signals(void)
 void stop_leave_signals(void)
 {
     mask_signals(SIG_BLOCK);
+}
+
+void stop_leave_hangup(void)
+{
+    atomic_store(&hangup_stops, false);
+}
+
+/* nohup has it ignored. */
+static bool take_hangup(const struct sigaction *action)
+{
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before))
+        return false;
+    atomic_store(&hangup_stops, before.sa_handler != SIG_IGN);
+    return before.sa_handler == SIG_IGN || sigaction(SIGHUP, action, NULL) == 0;
 }
 
 /* A signal's frame overwrites memory more than 128 bytes below the stack pointer, where code
@@ -102,7 +120,7 @@ enum error stop_install(void)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigemptyset(&ignore.sa_mask);
     if (sigaction(SIGINT, &action, NULL) || sigaction(SIGTERM, &action, NULL) ||
-        sigaction(SIGPIPE, &ignore, NULL))
+        !take_hangup(&action) || sigaction(SIGPIPE, &ignore, NULL))
         return error_set_errno(ERROR_IO, errno, "cannot install the signal handlers");
     mask_signals(SIG_UNBLOCK); /* a program starts with the mask of whoever started it */
     return OK;
@@ -130,6 +148,8 @@ int stop_signal(void)
 
 const char *stop_signal_name(void)
 {
+    if (stop_signal() == SIGHUP)
+        return "SIGHUP";
     return stop_signal() == SIGINT ? "SIGINT" : "SIGTERM";
 }
 

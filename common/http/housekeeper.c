@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/http/refusals.h"
 #include "common/http/systemd.h"
+#include "common/stop.h"
 #include "common/thread.h"
 
 #define SWEEP_MS 1000
@@ -35,6 +36,7 @@ static sigset_t reload_signal(void)
 void housekeeper_block_signals(void)
 {
     sigset_t set = reload_signal();
+    stop_leave_hangup();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 

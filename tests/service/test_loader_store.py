@@ -663,7 +663,7 @@ def test_kill_9_leaves_no_file_under_the_name(start, large_csv, tmp_path):
 
 
 @pytest.mark.threads
-@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_stopped_import_leaves_nothing(start, large_csv, tmp_path, number, status):
     got, process = interrupt_import(start, large_csv, tmp_path, number, 0)
     assert got == status, process.stderr

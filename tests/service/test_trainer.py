@@ -225,7 +225,7 @@ def interrupt(start, served, store, logdir, number, **more):
 
 
 @pytest.mark.threads
-@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_saves_and_training_goes_on_bit_for_bit(start, served, store, tmp_path, number, status):
     logdir = tmp_path / "run"
     for _ in range(2):

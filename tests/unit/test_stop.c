@@ -54,6 +54,51 @@ static void test_signal_sets_flag_and_descriptor(void **state)
     assert_int_equal(status_of(work_term), 0);
 }
 
+static int work_hangup(void)
+{
+    if (stop_install())
+        return 1;
+    raise(SIGHUP);
+    return stop_signal() == SIGHUP && strcmp(stop_signal_name(), "SIGHUP") == 0 ? 0 : 2;
+}
+
+static int work_nohup(void)
+{
+    signal(SIGHUP, SIG_IGN);
+    if (stop_install())
+        return 1;
+    stop_take_signals();
+    raise(SIGHUP);
+    return stop_requested() ? 2 : 0;
+}
+
+static sigset_t signals_left(void)
+{
+    sigset_t set;
+    stop_leave_signals();
+    pthread_sigmask(SIG_SETMASK, NULL, &set);
+    stop_take_signals();
+    return set;
+}
+
+static int work_server(void)
+{
+    if (stop_install())
+        return 1;
+    sigset_t before = signals_left();
+    stop_leave_hangup();
+    sigset_t after = signals_left();
+    return sigismember(&before, SIGHUP) == 1 && sigismember(&after, SIGHUP) == 0 ? 0 : 2;
+}
+
+static void test_a_closed_terminal_stops_all_but_servers(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(work_hangup), 0);
+    assert_int_equal(status_of(work_nohup), 0);
+    assert_int_equal(status_of(work_server), 0);
+}
+
 static _Atomic(char *) handler_frame;
 
 ssize_t __real_write(int file, const void *bytes, size_t count);
@@ -245,6 +290,7 @@ static void test_log_lines_stay_whole(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_signal_sets_flag_and_descriptor),
+    cmocka_unit_test(test_a_closed_terminal_stops_all_but_servers),
     cmocka_unit_test_teardown(test_the_handler_has_a_stack_of_its_own, unit_alone),
     cmocka_unit_test(test_signals_are_not_blocked),
     cmocka_unit_test(test_second_interrupt_ends_at_once),
