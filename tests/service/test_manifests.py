@@ -152,6 +152,18 @@ def test_pods_wait_until_the_sampler_is_ready(sampler, tmp_path):
         assert done.returncode == 1 and done.stderr.count("http://127.0.0.1:1/readyz") == 3
 
 
+@pytest.mark.parametrize("file, kind", [("servers.yaml", "StatefulSet"), ("workers.yaml", "Job"), ("evaluator.yaml", "Job")])
+def test_a_pod_that_waits_ends_when_it_is_deleted(tmp_path, file, kind):
+    """The kernel gives a container's first process no signal that it does not catch."""
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    for name, text in (("tombola-trainer", "exit 1"), ("sleep", "kill -TERM $PPID")):
+        (fake / name).write_text(f"#!/bin/sh\n{text}\n")
+        (fake / name).chmod(0o755)
+    done = try_in(tmp_path, container(file, kind, "wait-for-sampler"), fake, TOMBOLA_SAMPLER="http://127.0.0.1:1")
+    assert done.returncode == 143, "it did not catch SIGTERM"
+
+
 def test_nothing_lets_everybody_in(tmp_path):
     """Neither the manifests nor the image, whose environment is the program's options."""
     for path in [*BASE.glob("*.yaml"), ROOT / "deploy" / "Dockerfile"]:
