@@ -102,6 +102,8 @@ static enum error check_kind(int descriptor, const char *path, bool pipes, int *
 static enum error refuse_open(const char *path, int errno_value, bool follows)
 {
     struct stat status;
+    if (!*path) /* of a variable that is not set, say */
+        return error_set(ERROR_NOT_FOUND, "cannot open a file whose name is empty");
     if ((follows ? stat(path, &status) : lstat(path, &status)) == 0 && !S_ISREG(status.st_mode))
         return refuse_kind(path, status.st_mode);
     return error_set_errno(ERROR_IO, errno_value, "cannot open %s", path);

@@ -106,6 +106,7 @@ def test_keys_that_only_the_command_line_has(name, tmp_path):
 def test_missing_config_file(name):
     command = commands_of(name)[0]
     run_fails(name, command, "--config", "/no/such/config.json", says="/no/such/config.json")
+    run_fails(name, command, "--config", "", says="--config: cannot open a file whose name is empty")
 
 
 def test_results_that_reach_nobody_are_a_failure(name):

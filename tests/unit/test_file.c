@@ -82,7 +82,7 @@ static void test_missing_and_wrong_files_are_named(void **state)
     int descriptor;
     assert_fails(file_read_whole(path_of("none"), &content), ERROR_NOT_FOUND, "/none");
     assert_fails(file_open_read(folder, &descriptor), ERROR_INPUT, "is a folder");
-    assert_fails(file_open_read("", &descriptor), ERROR_NOT_FOUND, "cannot open");
+    assert_fails(file_open_read("", &descriptor), ERROR_NOT_FOUND, "empty");
     assert_fails(file_write_whole(path_of("no/such/x"), "x", 1), ERROR_NOT_FOUND, "/no/such/x");
     buffer_release(&content);
 }
