@@ -925,7 +925,7 @@ def signal_and_open():
     os.kill(os.getpid(), signal.SIGINT)
     gate.release()
 
-feed = _core.Feed(f"http://127.0.0.1:{server.server_port}", store, batch_size=ROWS, pull=1)
+feed = _core.Feed(f"http://127.0.0.1:{server.server_port}", store.encode(), batch_size=ROWS, pull=1)
 seen, interrupted = [], 0
 while len(seen) < 20:
     thread = threading.Thread(target=signal_and_open)

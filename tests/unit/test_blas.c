@@ -280,10 +280,11 @@ static void test_the_environment_is_put_back(void **state)
         setenv("OPENBLAS_NUM_THREADS", "7", 1);
         unsetenv("OPENBLAS_CORETYPE");
         unsetenv("OMP_NUM_THREADS");
+        int threads = count_threads(); /* a sanitizer may have one */
         const char *described = blas_describe();
         bool kept = !strcmp(getenv("OPENBLAS_NUM_THREADS"), "7") && !getenv("OPENBLAS_CORETYPE") &&
                     !getenv("OMP_NUM_THREADS");
-        _exit(kept && described[0] && count_threads() == 1 ? 0 : 1);
+        _exit(kept && described[0] && count_threads() == threads ? 0 : 1);
     }
     int status;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
