@@ -2,7 +2,7 @@
 /*
  * Writes a program's results to a file descriptor, in blocks. A vanished reader is ERROR_IO (the
  * caller ignores SIGPIPE, see stop_install()), a full disk ERROR_NO_SPACE. A slow reader blocks the
- * writer until SIGINT or SIGTERM (ERROR_CANCELLED); what can be written without waiting is written
+ * writer until a signal to stop (ERROR_CANCELLED); what can be written without waiting is written
  * even then. One thread.
  */
 #ifndef COMMON_OUTPUT_H
@@ -20,7 +20,7 @@ struct output;
 enum error output_open(int descriptor, const char *name, struct output **ret_output) MUST_CHECK;
 /* Standard output; ERROR_IO if it is closed, before any work is done. */
 enum error output_open_standard(struct output **ret_output) MUST_CHECK;
-/* From now on stdio's stdout also waits for a slow reader only until SIGINT or SIGTERM; its writes
+/* From now on stdio's stdout also waits for a slow reader only until a signal to stop; its writes
  * then fail with ECANCELED. */
 enum error output_take_stdio(void) MUST_CHECK;
 /* An unlinked temporary file in $TMPDIR, else /tmp; output_close() closes its descriptor. */

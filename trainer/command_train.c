@@ -139,9 +139,10 @@ const struct command command_train = {
         "  tombola-trainer train --sampler http://127.0.0.1:8080 --store train.sqlite --logdir "
         "run\n"
         "Steps are printed on standard output, progress on standard error. SIGTERM saves a\n"
-        "checkpoint and exits with status 143; the same command resumes from it. The checkpoint\n"
-        "records the names of the features, so that a store may have its columns in any order. A\n"
-        "run that fails before its first batch leaves no checkpoint.\n" COMMANDS_ENVIRONMENT,
+        "checkpoint and exits with status 143, a closed terminal likewise with 129; the same\n"
+        "command resumes from it. The checkpoint records the names of the features, so that a\n"
+        "store may have its columns in any order. A run that fails before its first batch leaves\n"
+        "no checkpoint.\n" COMMANDS_ENVIRONMENT,
     .run = run,
 };
 

@@ -9,7 +9,7 @@
  *
  * All memory is allocated in feed_open(); the steady state allocates nothing. Batches come in the
  * sampler's order, whatever the threads do, so a run can be repeated bit for bit. Every wait has a
- * deadline and ends soon after feed_close(), SIGINT or SIGTERM. feed_next() returns a failure of
+ * deadline and ends soon after feed_close() or a signal to stop. feed_next() returns a failure of
  * any stage with its message, after the batches before it. One caller thread.
  *
  * Four ways to get batches from the sampler:

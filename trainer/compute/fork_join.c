@@ -130,10 +130,8 @@ static void *help(void *context)
 enum error fork_join_new(unsigned threads, struct fork_join **ret_pool)
 {
     struct fork_join *pool = aligned_alloc(64, sizeof(*pool));
-    if (!pool) {
-        error_set_memory(sizeof(*pool), "the threads that compute");
-        return ERROR_MEMORY;
-    }
+    if (!pool)
+        return error_set_memory(sizeof(*pool), "the threads that compute");
     *pool = (struct fork_join){.threads = threads};
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);

@@ -10,6 +10,8 @@
 #ifndef TRAINER_COMPUTE_FORK_JOIN_H
 #define TRAINER_COMPUTE_FORK_JOIN_H
 
+#include <stddef.h>
+
 #include "common/error.h"
 
 #define FORK_JOIN_THREADS 16
@@ -30,5 +32,12 @@ unsigned fork_join_threads(const struct fork_join *pool);
  * one processor's cache. `parts`: at most FORK_JOIN_PARTS. Allocates nothing. */
 void fork_join_run(struct fork_join *pool, unsigned parts,
                    void (*part)(void *context, unsigned part), void *context);
+
+/* Where a part of `count` elements begins: at a multiple of `multiple`. It ends where the next one
+ * begins, the last one at `count`. */
+static inline size_t fork_join_begin(size_t count, unsigned parts, unsigned part, size_t multiple)
+{
+    return part == parts ? count : count * part / parts / multiple * multiple;
+}
 
 #endif

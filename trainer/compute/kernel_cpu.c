@@ -278,17 +278,12 @@ static void update_with_l2(const struct update_work *work, size_t begin, size_t 
     }
 }
 
-static size_t update_begin(const struct update_work *work, unsigned part)
-{
-    size_t count = work->update->count;
-    return part == work->parts ? count
-                               : count * part / work->parts / UPDATE_MULTIPLE * UPDATE_MULTIPLE;
-}
-
 static void update_part(void *context, unsigned part)
 {
     const struct update_work *work = context;
-    size_t begin = update_begin(work, part), end = update_begin(work, part + 1);
+    size_t count = work->update->count;
+    size_t begin = fork_join_begin(count, work->parts, part, UPDATE_MULTIPLE);
+    size_t end = fork_join_begin(count, work->parts, part + 1, UPDATE_MULTIPLE);
     if (work->optimizer->l2 == 0)
         update_piece(work, begin, end - begin, work->update->gradient + begin);
     else
@@ -381,6 +376,8 @@ static unsigned threads_of(const struct kernel_options *options)
 {
     struct machine machine;
     unsigned wanted = options->threads ? options->threads : 1;
+    if (wanted == 1)
+        return 1;
     machine_look(&machine);
     unsigned most = machine.processors < FORK_JOIN_THREADS ? machine.processors : FORK_JOIN_THREADS;
     return wanted < most ? wanted : most;
@@ -400,8 +397,7 @@ enum error kernel_cpu_open(struct device *device, struct device_queue *queue,
     }
     error = fork_join_new(threads, &made->pool);
     if (error) {
-        blas_close();
-        free(made);
+        cpu_close(&made->kernel);
         return error;
     }
     made->loops = cpu_loops_best();

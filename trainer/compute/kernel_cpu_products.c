@@ -44,14 +44,22 @@ static unsigned parts_of(size_t inputs, size_t outputs)
 static struct sparse_part range_of(const struct product *p, unsigned part)
 {
     size_t inputs = p->input->columns;
-    size_t begin = inputs * part / p->parts / PART_MULTIPLE * PART_MULTIPLE;
-    size_t end = inputs * (part + 1) / p->parts / PART_MULTIPLE * PART_MULTIPLE;
-    return (struct sparse_part){begin, part + 1 == p->parts ? inputs : end, part};
+    return (struct sparse_part){fork_join_begin(inputs, p->parts, part, PART_MULTIPLE),
+                                fork_join_begin(inputs, p->parts, part + 1, PART_MULTIPLE), part};
+}
+
+static struct product product_of(struct kernel *kernel, const struct kernel_input *input,
+                                 size_t outputs, float *ret_out)
+{
+    return (struct product){.cpu = kernel_cpu_of(kernel),
+                            .input = input,
+                            .outputs = outputs,
+                            .parts = parts_of(input->columns, outputs),
+                            .ret_out = ret_out};
 }
 
 static void run(struct product *p, void (*part)(void *context, unsigned part))
 {
-    p->parts = parts_of(p->input->columns, p->outputs);
     fork_join_run(p->cpu->pool, p->parts, part, p);
 }
 
@@ -111,14 +119,14 @@ enum error kernel_cpu_forward(struct kernel *kernel, const struct kernel_input *
                               enum activation activation, float *ret_y)
 {
     struct kernel_cpu *cpu = kernel_cpu_of(kernel);
-    struct product p = {
-        .cpu = cpu, .input = input, .weights = weights, .bias = bias, .outputs = outputs};
+    struct product p = product_of(kernel, input, outputs, ret_y);
+    p.weights = weights;
+    p.bias = bias;
     size_t count = input->rows * outputs;
     bool relu = activation == ACTIVATION_RELU;
-    enum error error = reserve_sums(cpu, (parts_of(input->columns, outputs) - 1) * count);
+    enum error error = reserve_sums(cpu, (p.parts - 1) * count);
     if (error)
         return error;
-    p.ret_out = ret_y;
     run(&p, forward_part);
     for (unsigned part = 1; part < p.parts; part++)
         cpu->loops->add(ret_y, sum_of_part(&p, part), count);
@@ -159,11 +167,11 @@ enum error kernel_cpu_backward(struct kernel *kernel, const struct kernel_input 
                                float *ret_bias_gradient)
 {
     struct kernel_cpu *cpu = kernel_cpu_of(kernel);
-    struct product p = {.cpu = cpu, .input = input, .y_gradient = y_gradient, .outputs = outputs};
+    struct product p = product_of(kernel, input, outputs, ret_weights_gradient);
+    p.y_gradient = y_gradient;
     cpu->loops->sum_columns(y_gradient, input->rows, outputs, ret_bias_gradient);
     if (input->indexed)
         sparse_batch_index_columns(&cpu->sparse, cpu->loops);
-    p.ret_out = ret_weights_gradient;
     run(&p, backward_part);
     return OK;
 }
@@ -198,12 +206,9 @@ enum error kernel_cpu_backward_input(struct kernel *kernel, const struct kernel_
                                      const float *y_gradient, const float *weights, size_t outputs,
                                      float *ret_input_gradient)
 {
-    struct product p = {.cpu = kernel_cpu_of(kernel),
-                        .input = input,
-                        .weights = weights,
-                        .y_gradient = y_gradient,
-                        .outputs = outputs,
-                        .ret_out = ret_input_gradient};
+    struct product p = product_of(kernel, input, outputs, ret_input_gradient);
+    p.weights = weights;
+    p.y_gradient = y_gradient;
     run(&p, backward_input_part);
     return OK;
 }
