@@ -136,6 +136,25 @@ def test_a_server_that_is_lost_while_the_logdir_is_away(training, paced, store, 
     check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
 
 
+def test_server_0_that_is_lost_while_the_logdir_is_away(training, paced, store, tmp_path):  # noqa: F811
+    """Started again it finds an empty folder, as where a disk is not mounted, and does not begin anew there."""
+    trained = training()
+    for worker in trained.workers:
+        worker.wait_for_log(r"step [1-9]\d* of")
+    trained.go_on()
+    trained.ps[0].kill()
+    trained.logdir.rename(tmp_path / "elsewhere")
+    lost = trained.task("ps", 0)
+    assert lost.wait() == 2 and "has no checkpoint, but worker " in lost.stderr, lost.stderr
+    assert trained.saved_step() == -1
+    shutil.rmtree(trained.logdir)
+    (tmp_path / "elsewhere").rename(trained.logdir)
+    trained.start_server(0)
+    trained.go_on()
+    assert "going on from there" in trained.ps[0].stderr
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
+
+
 def fill(path):
     """A file of all that is left, or a longer one."""
     with open(path, "ab", buffering=0) as filler:

@@ -178,6 +178,31 @@ def test_a_stream_that_ends_before_the_last_step(start, sampler, store, tmp_path
     assert late.wait() == 0 and "the training is over" in late.stderr
 
 
+@pytest.mark.parametrize("comes", ["later", "first"])
+def test_a_worker_whose_stream_ends_earlier_does_not_end_the_training(start, paced, store, tmp_path, comes):  # noqa: F811
+    """Its order is the same. If it comes first, another one's longer stream is known before it ends."""
+    steps, short = 6000, {"stream": "short"}
+    assert paced.request("POST", "/streams", body=json.dumps({"name": "short", "seed": 7, "epochs": 20})).status == 201
+    trained = Cluster(start, paced, store, tmp_path / "run", servers=1, train_steps=steps, **ADDITIVE)
+    trained.start_server(0)
+    first = trained.start_worker(0, **(short if comes == "first" else {}))
+    trained.ps[0].wait_for_log("training goes on from step 0")
+    wait_for(lambda: status(trained.servers[0])["global_step"] > 0, "it does not train")
+    first.process.send_signal(signal.SIGSTOP)  # so that it does not end before the second has begun
+    stopped_at = status(trained.servers[0])["global_step"]
+    second = trained.start_worker(1, **(short if comes == "later" else {}))
+    if comes == "first":
+        wait_for(lambda: status(trained.servers[0])["global_step"] > stopped_at, "the second does not train")
+    else:
+        second.process.wait(PATIENCE_S)
+    first.process.send_signal(signal.SIGCONT)
+    wrong = first if comes == "first" else second
+    trained.workers.remove(wrong)
+    assert wrong.wait() == 2 and "its stream ends earlier than that of the workers before it" in wrong.stderr, wrong.stderr
+    trained.wait()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, steps)
+
+
 def test_a_worker_whose_sampler_is_away_leaves_with_the_others(start, paced, store, tmp_path):  # noqa: F811
     """It would wait for it for ever, and the others take over what it holds."""
     steps = 20 * STEPS

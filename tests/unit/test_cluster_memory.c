@@ -112,7 +112,7 @@ static enum error work_as_worker(const struct cluster *cluster)
     if (!error && !checkpoint)
         error = exchange_propose(exchange, &facts, &checkpoint);
     if (!error)
-        error = exchange_begin(exchange, &engine, model, INT64_MAX);
+        error = exchange_begin(exchange, &engine, model, 0, INT64_MAX);
     if (!error)
         error = train(exchange);
     exchange_close(exchange);

@@ -34,12 +34,13 @@ static struct exchange *exchange;
 static struct checkpoint *checkpoint;
 static struct index_range grants[GRANTS]; /* that the feed was given */
 static size_t grant_count;
+static bool was_saved; /* what the worker has heard */
 
 /* ---- the worker's thread ------------------------------------------------- */
 
 static struct {
     enum error (*run)(void);
-    int64_t batch;
+    int64_t batch, epochs;
     size_t rows;
     pthread_t thread;
     _Atomic bool stop;
@@ -108,7 +109,7 @@ static enum error propose_job(void)
 
 static enum error begin_job(void)
 {
-    return exchange_begin(exchange, &engine, model, NEVER);
+    return exchange_begin(exchange, &engine, model, job.epochs, NEVER);
 }
 
 static enum error refill_job(void)
@@ -128,7 +129,7 @@ static enum error push_job(void)
 
 static enum error end_stream_job(void)
 {
-    return exchange_end_stream(exchange, job.batch);
+    return exchange_end_stream(exchange, job.epochs, job.batch);
 }
 
 static enum error stop_job(void)
@@ -171,7 +172,8 @@ static int prepare(void **state)
     assert_ok(engine_open(&computes, &engine));
     assert_ok(model_new(&facts.model, engine.kernel, &model));
     grant_count = 0;
-    job.stop = false;
+    job.stop = was_saved = false;
+    job.epochs = 3;
     exchange = NULL;
     checkpoint = NULL;
     return 0;
@@ -213,6 +215,7 @@ static void accept_worker(size_t index)
     assert_int_equal(hello.train_steps, 100);
     assert_int_equal(hello.staleness, options.staleness);
     assert_int_equal(hello.aggregate, options.aggregate);
+    assert_int_equal(hello.was_saved, was_saved);
 }
 
 static void hang_up(size_t index)
@@ -253,7 +256,7 @@ struct reply {
     float value;
     int64_t step;
     uint64_t generation; /* 0: GENERATION */
-    bool over, again;
+    bool over, again, is_saved;
 };
 
 static void say_values(size_t index, struct reply reply)
@@ -268,8 +271,16 @@ static void say_values(size_t index, struct reply reply)
                                  .generation = reply.generation ? reply.generation : GENERATION,
                                  .step = reply.step,
                                  .stock = some,
-                                 .over = reply.over};
+                                 .over = reply.over,
+                                 .detail = reply.is_saved ? WIRE_IS_SAVED : 0};
     say_parts(servers[index], header, parts, 2);
+}
+
+/* The worker says when its stream ends, on each connection. */
+static void take_stream(void)
+{
+    assert_int_equal(expect(servers[0], WIRE_STREAM).batch, job.epochs > 0 ? job.epochs : NEVER);
+    say_type(0, WIRE_WELCOME);
 }
 
 /* Server 0 knows what is trained. */
@@ -287,6 +298,7 @@ static void begin_with(struct reply first)
 {
     open_exchange();
     start_job(begin_job);
+    take_stream();
     expect(servers[0], WIRE_PULL);
     say_values(0, first);
     if (cluster.task_count > 1) {
@@ -439,6 +451,7 @@ static void test_a_greeting_that_is_none(void **state)
     hang_up(0);
     open_exchange();
     start_job(begin_job);
+    take_stream();
     expect(servers[0], WIRE_PULL);
     say_values(0, (struct reply){.value = 1});
     accept_worker(1);
@@ -461,10 +474,56 @@ static void test_a_server_that_forgot_is_told_again(void **state)
     say_type(0, WIRE_PROPOSE);
     expect(servers[0], WIRE_PROPOSAL);
     say_facts();
+    take_stream();
     assert_int_equal(expect(servers[0], WIRE_PUSH).batch, 4);
     say_values(0, (struct reply){.value = 3, .step = 4});
     assert_done();
     assert_model(3, 2, 4);
+}
+
+/* One whose logdir is away must not begin anew. */
+static void test_a_server_that_forgot_hears_what_it_saved(void **state)
+{
+    (void)state;
+    use_one_server();
+    begin_with((struct reply){.granted = {4, 7}, .value = 1, .step = 3, .is_saved = true});
+    start_push(4, 1);
+    expect(servers[0], WIRE_PUSH);
+    was_saved = true;
+    for (int i = 0; i < 2; i++) {
+        hang_up(0);
+        accept_worker(0);
+    }
+    say_facts();
+    take_stream();
+    assert_int_equal(expect(servers[0], WIRE_PUSH).batch, 4);
+    say_values(0, (struct reply){.value = 3, .step = 4});
+    assert_done();
+    assert_model(3, 3, 4);
+}
+
+static void test_a_stream_that_ends_before_that_of_others(void **state)
+{
+    struct wire_header refused = {.type = WIRE_REFUSED, .detail = (uint16_t)-ERROR_CONFLICT};
+    (void)state;
+    open_exchange();
+    start_job(begin_job);
+    expect(servers[0], WIRE_STREAM);
+    say(servers[0], refused, "it ends earlier", 15);
+    assert_failed(ERROR_CONFLICT, "it ends earlier");
+    hang_up(0);
+    exchange_close(exchange);
+    checkpoint_close(checkpoint);
+    open_exchange();
+    job.epochs = 0; /* it has no end */
+    start_job(begin_job);
+    expect(servers[0], WIRE_STREAM);
+    hang_up(0); /* which may have heard it, or not */
+    accept_worker(0);
+    say_facts();
+    assert_int_equal(expect(servers[0], WIRE_STREAM).batch, NEVER);
+    say_type(0, WIRE_PROPOSE);
+    assert_failed(ERROR_INPUT, "answers PROPOSE to STREAM");
 }
 
 /* ---- work ---------------------------------------------------------------- */
@@ -579,6 +638,7 @@ static void test_the_stream_ends(void **state)
     begin();
     job.batch = 5;
     start_job(end_stream_job);
+    take_stream();
     struct wire_header header = expect(servers[0], WIRE_PULL);
     assert_int_equal(header.batch, 5);
     assert_int_equal(header.stock, 0); /* what it held is given back */
@@ -693,6 +753,8 @@ static void test_a_lost_server_is_asked_again(void **state)
         say_values(1 - lost, (struct reply){.value = 2, .step = 4 + (int64_t)lost});
         accept_worker(lost);
         say_type(lost, WIRE_WELCOME);
+        if (lost == 0)
+            take_stream();
         assert_int_equal(expect(servers[lost], WIRE_PUSH).batch, batch);
         say_values(lost, (struct reply){.granted = {9, 9}, .value = 3, .step = 4 + (int64_t)lost});
         assert_done();
@@ -777,6 +839,7 @@ static void test_a_server_that_is_lost_within_its_answer(void **state)
         hang_up(0);
         accept_worker(0);
         say_type(0, WIRE_WELCOME);
+        take_stream();
         expect(servers[0], WIRE_PULL);
         say_values(
             0, (struct reply){.granted = {batch, batch + 1}, .value = value, .step = 4 + batch});
@@ -826,6 +889,7 @@ static void test_patience_begins_anew(void **state)
         accept_and_hang_up(0);
         accept_worker(0);
         say_type(0, WIRE_WELCOME);
+        take_stream();
         expect(servers[0], WIRE_PULL);
         say_values(0, (struct reply){.value = 1});
         assert_done();
@@ -1005,6 +1069,7 @@ static void test_memory_is_offered_before_the_first_gradient(void **state)
     hang_up(0);
     accept_worker(0);
     say_type(0, WIRE_WELCOME);
+    take_stream();
     expect(servers[0], WIRE_OFFER); /* but on another connection */
     taken.shared = 0;
     say(servers[0], taken, NULL, 0);
@@ -1188,6 +1253,7 @@ static void test_the_stream_ends_in_step(void **state)
     begin_in_step();
     job.batch = 5;
     start_job(end_stream_job);
+    take_stream();
     assert_int_equal(expect(servers[1], WIRE_PULL).batch, 5);
     zero.fd = servers[0];
     assert_int_equal(__real_poll(&zero, 1, 50), 0);
@@ -1298,6 +1364,8 @@ static const struct CMUnitTest tests[] = {
     TEST(test_facts_that_are_none),
     TEST(test_a_greeting_that_is_none),
     TEST(test_a_server_that_forgot_is_told_again),
+    TEST(test_a_server_that_forgot_hears_what_it_saved),
+    TEST(test_a_stream_that_ends_before_that_of_others),
     TEST(test_a_gradient_goes_to_all_servers),
     TEST(test_a_batch_without_rows_is_skipped),
     TEST(test_work_is_asked_for_until_there_is_some),

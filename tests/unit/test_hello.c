@@ -11,6 +11,7 @@ static const struct hello hello = {.role = "worker",
                                    .aggregate = 5,
                                    .staleness = -1,
                                    .train_steps = 1000000,
+                                   .was_saved = true,
                                    .is_grouped = true,
                                    .round_robin = true,
                                    .generation = 0xfedcba9876543210};
@@ -41,6 +42,7 @@ static void test_what_was_said_is_heard(void **state)
     assert_int_equal(heard.aggregate, 5);
     assert_int_equal(heard.staleness, -1);
     assert_int_equal(heard.train_steps, 1000000);
+    assert_true(heard.was_saved);
     assert_true(heard.is_grouped);
     assert_true(heard.round_robin);
     assert_true(heard.generation == 0xfedcba9876543210);
@@ -63,7 +65,7 @@ static void test_nonsense_is_refused(void **state)
     (void)state;
 #define HELLO(role, index, generation)                                                   \
     "{\"role\":" role ",\"index\":" index ",\"server\":0,\"servers\":1,\"aggregate\":0," \
-    "\"staleness\":-1,\"train_steps\":10,\"grouped\":0,\"round_robin\":0,"               \
+    "\"staleness\":-1,\"train_steps\":10,\"saved\":0,\"grouped\":0,\"round_robin\":0,"   \
     "\"generation\":" generation ",\"token\":\"\"}"
     static const char *const wrong[] = {
         "",

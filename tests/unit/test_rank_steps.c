@@ -222,7 +222,7 @@ static void test_as_an_exchange(void **state)
     bool again = true;
     (void)state;
     exchange.options.is_grouped = true;
-    assert_ok(exchange_begin(&exchange, &engine, model, 9));
+    assert_ok(exchange_begin(&exchange, &engine, model, 1, 9));
     rank = exchange.rank;
     assert_ok(exchange_refill(&exchange, NULL));
     assert_int_equal(grants[0], 6);
@@ -233,7 +233,8 @@ static void test_as_an_exchange(void **state)
     assert_false(again);
     assert_values(-3, 4);
     assert_ok(exchange_look(&exchange)); /* the watch does */
-    assert_fails(exchange_end_stream(&exchange, 8), ERROR_CONFLICT, "the sampler has no batch 8");
+    assert_fails(exchange_end_stream(&exchange, 1, 8), ERROR_CONFLICT,
+                 "the sampler has no batch 8");
 }
 
 static void test_two_batches_of_a_step(void **state)

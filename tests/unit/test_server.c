@@ -218,6 +218,22 @@ static void test_who_comes_to_a_folder_that_is_trained(void **state)
     assert_int_equal(join_server(&served), OK); /* nobody is there */
 }
 
+/* The folder is not that of before: its disk is not mounted. */
+static void test_a_checkpoint_that_a_worker_knows_is_not_there(void **state)
+{
+    (void)state;
+    struct hello hello = hello_of(&served, "worker", 3);
+    hello.was_saved = true;
+    start_server(&served);
+    int first = call_as(&served, "worker", 0); /* would describe a training */
+    expect(first, WIRE_PROPOSE);
+    int other = call_with(&served, &hello);
+    assert_int_equal(hear(other).type, 0); /* it may come back */
+    assert_ended(&served, ERROR_CONFLICT, " has no checkpoint, but worker 3 (127.0.0.1:");
+    close(first);
+    close(other);
+}
+
 static void test_a_batch_counts_once(void **state)
 {
     (void)state;
@@ -302,6 +318,26 @@ static void test_the_stream_ends(void **state)
     assert_int_equal(join_server(&served), OK);
     assert_int_equal(saved_step(&ended), 2);
     assert_true(ended);
+}
+
+static void say_stream(int worker, int64_t epochs)
+{
+    say(worker, (struct wire_header){.type = WIRE_STREAM, .batch = epochs}, NULL, 0);
+}
+
+/* A worker of a shorter stream would end the training of all. */
+static void test_streams_that_end_at_different_times(void **state)
+{
+    (void)state;
+    int first = begin(), second = call_next(&served, 1);
+    say_stream(first, 2);
+    expect(first, WIRE_WELCOME);
+    say_stream(second, INT64_MAX); /* it was raised, or is another one */
+    expect(second, WIRE_WELCOME);
+    say_stream(first, 2); /* at its end */
+    expect_refused(first, ERROR_CONFLICT, "its stream ends earlier than that of the workers");
+    say_stream(second, 0);
+    expect_refused(second, ERROR_INPUT, "STREAM of 0 epochs");
 }
 
 /* ---- workers that are slow, silent or gone ------------------------------- */
@@ -966,6 +1002,13 @@ static void test_it_saves_from_time_to_time(void **state)
     assert_true(saved_step(&ended) <= 0);
     pass(61);
     await_http("/status", "\"saved_step\":1,");
+    push(worker, 1, -2); /* workers are told */
+    assert_int_equal(values.detail, WIRE_IS_SAVED);
+    struct hello knows = hello_of(&served, "worker", 1);
+    knows.was_saved = true;
+    int other = call_with(&served, &knows);
+    expect(other, WIRE_FACTS);
+    close(other);
     await_http("/status", "\"cut_pause_seconds\":");
     assert_http("/metrics", "\ntombola_ps_cut_pause_seconds ");
     assert_int_equal(saved_step(&ended), 1);
@@ -1082,11 +1125,13 @@ static const struct CMUnitTest tests[] = {
     TEST(test_workers_have_ten_seconds_to_fetch_the_last_values),
     TEST(test_a_signal_after_the_end),
     TEST(test_who_comes_to_a_folder_that_is_trained),
+    TEST(test_a_checkpoint_that_a_worker_knows_is_not_there),
     TEST(test_a_batch_counts_once),
     TEST(test_how_many_batches_are_granted),
     TEST(test_towards_the_end_work_is_shared),
     TEST(test_another_generation_is_stale),
     TEST(test_the_stream_ends),
+    TEST(test_streams_that_end_at_different_times),
     TEST(test_a_silent_workers_batches_are_granted_to_others),
     TEST(test_a_lost_workers_batches_are_granted_to_others),
     TEST(test_who_waits_may_go),

@@ -84,13 +84,18 @@ static struct wire_header say_state(int64_t step, float value)
     return expect(workers[0], WIRE_NEWS);
 }
 
+static bool wants_state(struct wire_header news)
+{
+    return (news.detail & WIRE_WANTS_STATE) != 0;
+}
+
 /* Until rank 0 is asked for its state. */
 static void beat_until_wanted(int64_t step, bool is_last)
 {
-    for (int i = 0; i < 1000 && beat(0, step, is_last).detail == 0; i++)
+    for (int i = 0; i < 1000 && !wants_state(beat(0, step, is_last)); i++)
         clock_sleep_ms(5);
-    assert_int_equal(beat(0, step, is_last).detail, 1);
-    assert_int_equal(beat(1, step, is_last).detail, 0);
+    assert_true(wants_state(beat(0, step, is_last)));
+    assert_false(wants_state(beat(1, step, is_last)));
 }
 
 /* Two workers in their first group, which begins with the server's state. */
@@ -155,9 +160,10 @@ static void test_the_last_state_is_the_end(void **state)
 {
     (void)state;
     begin();
-    assert_int_equal(beat(0, 1, false).detail, 0);
-    assert_int_equal(beat(1, LAST, true).detail, 0);
+    assert_false(wants_state(beat(0, 1, false)));
+    assert_false(wants_state(beat(1, LAST, true)));
     beat_until_wanted(LAST, true);
+    assert_true(beat(0, LAST, true).detail & WIRE_IS_SAVED); /* the beginning is */
     say_state(LAST, 5);
     for (int i = 0; i < 1000 && beat(1, LAST, true).over == 0; i++)
         clock_sleep_ms(5);
@@ -184,12 +190,30 @@ static void test_the_stream_ends_before(void **state)
     assert_saved(2, 3, 7, true);
 }
 
+/* Its GPUs agree on the last batch before they begin. */
+static void test_streams_that_end_at_different_times(void **state)
+{
+    (void)state;
+    start_server(&served);
+    workers[0] = call_first(&served);
+    for (int i = 0; i < 2; i++) {
+        say(workers[0], (struct wire_header){.type = WIRE_STREAM, .batch = 2}, NULL, 0);
+        expect(workers[0], WIRE_WELCOME);
+    }
+    for (int64_t epochs = 1; epochs <= 3; epochs += 2) {
+        int other = call_next(&served, 1);
+        say(other, (struct wire_header){.type = WIRE_STREAM, .batch = epochs}, NULL, 0);
+        expect_refused(other, ERROR_CONFLICT, epochs == 1 ? "ends earlier" : "ends later");
+    }
+    close(workers[0]);
+}
+
 static void test_a_checkpoint_from_time_to_time(void **state)
 {
     (void)state;
     served.options.coordinator.save_ms = 2000;
     begin();
-    assert_int_equal(beat(0, 1, false).detail, 0); /* of the first step the beginning is saved */
+    assert_false(wants_state(beat(0, 1, false))); /* of the first step the beginning is saved */
     beat(1, 1, false);
     pass(3);
     beat_until_wanted(1, false);
@@ -316,6 +340,7 @@ static void test_nonsense_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
     TEST(test_the_last_state_is_the_end),
     TEST(test_the_stream_ends_before),
+    TEST(test_streams_that_end_at_different_times),
     TEST(test_a_checkpoint_from_time_to_time),
     TEST(test_a_signal),
     TEST(test_a_state_that_comes_while_one_is_saved),

@@ -130,6 +130,7 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
         exchange->step = header->step;
         exchange->generation = header->generation;
         exchange->over = header->over != 0;
+        exchange->was_saved |= (header->detail & WIRE_IS_SAVED) != 0;
     }
     if (header->shared)
         shard_unpack(&remote->shard, remote->shared.values, exchange->values);
@@ -351,12 +352,25 @@ enum error exchange_propose(struct exchange *exchange, const struct checkpoint_f
     return error ? error : open_facts(exchange, ret_checkpoint);
 }
 
+/* A connection that is lost meanwhile is opened again, which tells them too. */
+static enum error tell_epochs(struct exchange *exchange, int64_t epochs)
+{
+    struct remote *zero = &exchange->remotes[0];
+    exchange->epochs = epochs > 0 ? epochs : INT64_MAX;
+    enum error error = zero->link.descriptor < 0 ? exchange_connect(exchange, zero)
+                                                 : exchange_send_stream(exchange);
+    return exchange_may_come_back(error) ? exchange_connect(exchange, zero) : error;
+}
+
 enum error exchange_begin(struct exchange *exchange, const struct engine *engine,
-                          struct model *model, int64_t batches)
+                          struct model *model, int64_t epochs, int64_t batches)
 {
     size_t parameters = model_parameters(model);
     exchange->engine = engine;
     exchange->model = model;
+    enum error error = tell_epochs(exchange, epochs);
+    if (error)
+        return error;
     if (exchange->options.is_grouped)
         return rank_open(exchange, batches, &exchange->rank);
     if (engine->device->kind == DEVICE_CPU) {
@@ -501,14 +515,16 @@ enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, 
 
 /* Synchronous: server 0 learns of the end last, as of gradients. It may answer only once there are
  * batches again, and makes a last step of fewer batches, which the others could not follow. */
-enum error exchange_end_stream(struct exchange *exchange, int64_t end)
+enum error exchange_end_stream(struct exchange *exchange, int64_t epochs, int64_t end)
 {
     if (exchange->rank)
         return rank_end_stream(exchange->rank, end);
+    enum error error = tell_epochs(exchange, epochs);
+    if (error)
+        return error;
     exchange_lose_grants(exchange);
     index_set_clear(&exchange->asked);
     struct wire_header request = request_of(exchange, WIRE_PULL, end);
-    enum error error = OK;
     bool stale;
     if (exchange->options.aggregate > 0 && exchange->servers > 1)
         error = ask(exchange, &request, 1, exchange->servers, &stale);

@@ -53,10 +53,11 @@ void exchange_close(struct exchange *exchange);
  * ERROR_CONFLICT if the servers' options differ. */
 enum error exchange_propose(struct exchange *exchange, const struct checkpoint_facts *facts,
                             struct checkpoint **ret_checkpoint) MUST_CHECK;
-/* Sets the values and step of `model`, which computes on `engine` (both borrowed). `batches`: the
- * length of the stream, required for NCCL (INT64_MAX: no end; -1: known to the sampler only). */
+/* Sets the values and step of `model`, which computes on `engine` (both borrowed). The stream has
+ * `epochs` (0: no end) and `batches`, required for NCCL (INT64_MAX: no end; -1: known to the sampler
+ * only). ERROR_CONFLICT: other workers have a stream of more epochs. */
 enum error exchange_begin(struct exchange *exchange, const struct engine *engine,
-                          struct model *model, int64_t batches) MUST_CHECK;
+                          struct model *model, int64_t epochs, int64_t batches) MUST_CHECK;
 
 /* Ensures that the feed has a batch to fetch: passes server 0's grants on to `feed`, and blocks
  * until there is one. ERROR_END: the training is over, and the model has its final values. */
@@ -71,8 +72,8 @@ bool exchange_take(struct exchange *exchange, int64_t batch);
  * ones. */
 enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows,
                          bool *ret_again) MUST_CHECK;
-/* The stream ends before batch `end`: returns the batches that this worker holds; the caller then
- * reopens its feed. */
-enum error exchange_end_stream(struct exchange *exchange, int64_t end) MUST_CHECK;
+/* The stream, of `epochs` now, ends before batch `end`: returns the batches that this worker holds;
+ * the caller then reopens its feed. ERROR_CONFLICT: other workers have a stream of more epochs. */
+enum error exchange_end_stream(struct exchange *exchange, int64_t epochs, int64_t end) MUST_CHECK;
 
 #endif

@@ -53,6 +53,7 @@ static enum error say_hello(struct exchange *exchange, struct remote *remote)
                           .aggregate = (int64_t)exchange->options.aggregate,
                           .staleness = exchange->options.staleness,
                           .train_steps = exchange->options.train_steps,
+                          .was_saved = exchange->was_saved,
                           .is_grouped = exchange->options.is_grouped,
                           .round_robin = exchange->options.round_robin};
     struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
@@ -115,6 +116,20 @@ enum error exchange_send_proposal(struct exchange *exchange, const struct buffer
     return error ? error : take_greeting(exchange, zero);
 }
 
+enum error exchange_send_stream(struct exchange *exchange)
+{
+    struct remote *zero = &exchange->remotes[0];
+    struct wire_header header = {.type = WIRE_STREAM, .batch = exchange->epochs};
+    enum error error =
+        link_send(&zero->link, &header, NULL, 0, clock_deadline_ns(EXCHANGE_SEND_MS));
+    if (!error)
+        error = exchange_receive(exchange, zero, 0, &header);
+    if (!error && header.type != WIRE_WELCOME)
+        error = error_set(ERROR_INPUT, "%s answers %s to STREAM", zero->name,
+                          wire_type_name(header.type));
+    return error;
+}
+
 /* A server 0 that was restarted before its first save asks again what is trained. */
 static enum error connect_once(struct exchange *exchange, struct remote *remote)
 {
@@ -127,6 +142,8 @@ static enum error connect_once(struct exchange *exchange, struct remote *remote)
         error = take_greeting(exchange, remote);
     if (!error && exchange->proposes && exchange->facts.length > 0)
         error = exchange_send_proposal(exchange, &exchange->facts);
+    if (!error && remote == exchange->remotes && exchange->epochs > 0)
+        error = exchange_send_stream(exchange);
     return error;
 }
 

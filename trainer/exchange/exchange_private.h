@@ -35,6 +35,8 @@ struct exchange {
     struct remote *remotes; /* [servers] */
     struct buffer facts;    /* as received from server 0 */
     bool proposes;
+    bool was_saved; /* server 0 has had a checkpoint */
+    int64_t epochs; /* after which this worker's stream ends; 0: not known yet */
 
     const struct engine *engine;
     struct model *model;
@@ -67,6 +69,8 @@ enum error exchange_connect(struct exchange *exchange, struct remote *remote) MU
 bool exchange_may_come_back(enum error error);
 /* Describes the training to server 0, and receives the description in force. */
 enum error exchange_send_proposal(struct exchange *exchange, const struct buffer *facts) MUST_CHECK;
+/* Tells server 0 `epochs`. ERROR_CONFLICT: other workers have a stream of more epochs. */
+enum error exchange_send_stream(struct exchange *exchange) MUST_CHECK;
 /* The answer's header. No time limit: a connected server that does not answer is itself waiting for
  * another process. */
 enum error exchange_receive(struct exchange *exchange, struct remote *remote, uint64_t most_bytes,

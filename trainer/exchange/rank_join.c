@@ -241,6 +241,7 @@ enum error rank_join(struct rank *rank)
 {
     bool done = false;
     enum error error = rank->group != 0 ? rank_leave(rank) : OK;
+    rank->exchange->was_saved |= rank_watch_was_saved(&rank->watch);
     while (!error && !done) {
         if (zero_of(rank)->link.descriptor < 0)
             error = exchange_connect(rank->exchange, zero_of(rank));

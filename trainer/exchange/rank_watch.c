@@ -33,7 +33,8 @@ static void take_news(struct rank_watch *watch, const struct wire_header *news)
 {
     pthread_mutex_lock(&watch->lock);
     watch->is_over |= news->over != 0;
-    watch->wants_state = news->detail != 0;
+    watch->wants_state = (news->detail & WIRE_WANTS_STATE) != 0;
+    watch->was_saved |= (news->detail & WIRE_IS_SAVED) != 0;
     bool is_past = news->batch != watch->group && !watch->is_over;
     pthread_cond_broadcast(&watch->changed);
     pthread_mutex_unlock(&watch->lock);
@@ -220,6 +221,11 @@ bool rank_watch_is_broken(struct rank_watch *watch)
 bool rank_watch_is_over(struct rank_watch *watch)
 {
     return read_flag(watch, &watch->is_over);
+}
+
+bool rank_watch_was_saved(struct rank_watch *watch)
+{
+    return read_flag(watch, &watch->was_saved);
 }
 
 bool rank_watch_wants_state(struct rank_watch *watch)

@@ -41,6 +41,7 @@ struct rank_watch {
     bool is_over;       /* the training has ended */
     bool is_finished;   /* this rank has made the last step */
     bool wants_state;   /* server 0 asked for the state */
+    bool was_saved;     /* it has had a checkpoint, in this group or an earlier one */
     int64_t ordered;    /* enqueued steps */
     const float *state; /* [state_count], borrowed: to be sent; NULL: nothing, or sent */
     size_t state_count;
@@ -66,6 +67,7 @@ void rank_watch_finish(struct rank_watch *watch);
 void rank_watch_break_off(struct rank_watch *watch, const char *why);
 bool rank_watch_is_broken(struct rank_watch *watch);
 bool rank_watch_is_over(struct rank_watch *watch);
+bool rank_watch_was_saved(struct rank_watch *watch);
 bool rank_watch_wants_state(struct rank_watch *watch);
 /* Sends state[count] of step `step`; it must stay valid until it is sent or the watch stopped. */
 void rank_watch_send(struct rank_watch *watch, const float *state, size_t count, int64_t step);

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "trainer/checkpoint/sampler_order.h"
 #include "trainer/run/evaluator.h"
 #include "trainer/run/parameter_server.h"
 #include "trainer/run/training_private.h"
@@ -150,7 +151,12 @@ static void show_step(struct training *training, int64_t before, int64_t rows,
 static enum error end_stream(struct training *training)
 {
     struct training_parts *parts = &training->parts;
-    enum error error = exchange_end_stream(parts->exchange, feed_end_index(parts->feed));
+    const struct training_options *options = parts->options;
+    struct sampler_stream now;
+    enum error error =
+        sampler_order_fetch(options->sampler_url, options->stream, options->patience_ms, &now);
+    if (!error)
+        error = exchange_end_stream(parts->exchange, now.epochs, feed_end_index(parts->feed));
     return error ? error : training_parts_open_feed(parts);
 }
 

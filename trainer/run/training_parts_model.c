@@ -100,7 +100,7 @@ static enum error make_worker_model(struct training_parts *parts)
     struct pull_plan plan;
     const struct sampler_stream *stream = &parts->facts.position.stream;
     pull_plan_init(&plan, stream, (size_t)parts->options->batch_rows, 0);
-    return exchange_begin(parts->exchange, &parts->engine, parts->model,
+    return exchange_begin(parts->exchange, &parts->engine, parts->model, stream->epochs,
                           pull_plan_batches(&plan, stream->epochs));
 }
 

@@ -395,6 +395,11 @@ enum error coordinator_tick(struct coordinator *coordinator, struct peer *const 
                             size_t count)
 {
     enum error error = OK;
+    if (coordinator->lost_by[0])
+        return error_set(ERROR_CONFLICT,
+                         "%s has no checkpoint, but %s is of a training that has saved one: is the "
+                         "disk mounted? To begin anew, end that worker first",
+                         coordinator->options.logdir, coordinator->lost_by);
     coordinator_say_waiting(coordinator, peers, count);
     if (coordinator->phase == COORDINATOR_GATHERING && coordinator->anew &&
         !saver_is_busy(coordinator->saver) && coordinator_has_all_servers(coordinator) &&

@@ -65,6 +65,12 @@ enum coordinator_phase coordinator_get_phase(const struct coordinator *coordinat
 enum error coordinator_hello(struct coordinator *coordinator, struct peer *worker) MUST_CHECK;
 /* Handles its PROPOSAL. ERROR_INPUT, ERROR_CONFLICT: it is refused. */
 enum error coordinator_propose(struct coordinator *coordinator, struct peer *worker) MUST_CHECK;
+/* It has known of a checkpoint here. ERROR_NETWORK: there is none, and this server ends. */
+enum error coordinator_find_saved(struct coordinator *coordinator,
+                                  const struct peer *worker) MUST_CHECK;
+/* It sent STREAM. ERROR_CONFLICT: its stream ends earlier than another worker's. */
+enum error coordinator_stream(struct coordinator *coordinator,
+                              const struct peer *worker) MUST_CHECK;
 /* Processes the header of a worker's request, apart from its gradient, which was applied. */
 enum error coordinator_heed(struct coordinator *coordinator, struct peer *worker,
                             const struct wire_header *header) MUST_CHECK;

@@ -230,16 +230,17 @@ static bool wants_state(const struct coordinator *coordinator)
     return is_due || group->is_finished || coordinator->cut_wanted;
 }
 
-static enum error send_news(const struct coordinator *coordinator, struct peer *worker)
+static enum error send_news(struct coordinator *coordinator, struct peer *worker)
 {
     const struct group *group = &coordinator->group;
     bool is_of_now = is_member(coordinator, worker);
+    int wants = is_of_now && worker->rank == 0 && wants_state(coordinator) ? WIRE_WANTS_STATE : 0;
+    int saved = coordinator_saved_step(coordinator) >= 0 ? WIRE_IS_SAVED : 0;
     struct wire_header header = {.type = WIRE_NEWS,
                                  .generation = coordinator->generation,
                                  .batch = is_of_now ? group->number : 0,
                                  .over = coordinator->phase == COORDINATOR_OVER,
-                                 .detail =
-                                     is_of_now && worker->rank == 0 && wants_state(coordinator)};
+                                 .detail = (uint16_t)(wants | saved)};
     return peer_send(worker, &header, NULL, 0);
 }
 

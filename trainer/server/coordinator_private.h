@@ -76,6 +76,7 @@ struct coordinator {
     struct remote *remotes; /* [servers]; [0] is this one, without a peer */
     uint64_t generation;
     struct batch_ledger ledger;
+    int64_t epochs; /* the most that a worker's stream had so far; 0: none has come */
     float *initial; /* [layout.state], owned: to be saved with the first batch; NULL: saved */
 
     struct cut cut;
@@ -89,8 +90,9 @@ struct coordinator {
     bool stopped; /* this generation ends early */
     int64_t last; /* its last step */
     struct group group;
-    bool anew;       /* a generation begins once all servers are connected */
-    int64_t load_ns; /* the logdir is away: when to read it again; 0: it is not */
+    bool anew;                     /* a generation begins once all servers are connected */
+    int64_t load_ns;               /* the logdir is away: when to read it again; 0: it is not */
+    char lost_by[PEER_NAME_BYTES]; /* who has known of a checkpoint that is not there; "": nobody */
 
     char waits_for[PEER_NAME_BYTES + 40]; /* what the training waits for; "": nothing */
     int64_t wait_ns;                      /* when to log it */

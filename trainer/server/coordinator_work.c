@@ -2,6 +2,7 @@
 /* What the coordinator does for workers: agrees with them on what is trained, and grants
  * batches. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -53,6 +54,35 @@ enum error coordinator_propose(struct coordinator *coordinator, struct peer *wor
     }
     coordinator->proposer = NULL;
     return coordinator_send_facts(coordinator, worker);
+}
+
+/* As after a restart while the logdir's disk is not mounted: a training that began anew would train
+ * the same batches again. Restarted, this server looks again. */
+enum error coordinator_find_saved(struct coordinator *coordinator, const struct peer *worker)
+{
+    if (coordinator_saved_step(coordinator) >= 0)
+        return OK;
+    snprintf(coordinator->lost_by, sizeof(coordinator->lost_by), "%s", worker->name);
+    return error_set(ERROR_NETWORK, "%s has known of a checkpoint", worker->name);
+}
+
+/* Streams of one order may differ in their epochs, which the sampler's operator may raise during a
+ * training. A worker of another stream, which has fewer, would end the training of all. Groups of
+ * GPUs agree on the last batch in advance. */
+enum error coordinator_stream(struct coordinator *coordinator, const struct peer *worker)
+{
+    int64_t epochs = worker->header.batch, most = coordinator->epochs;
+    if (epochs < 1)
+        return error_set(ERROR_INPUT, "STREAM of %" PRId64 " epochs", epochs);
+    bool is_longer = epochs > most && most > 0 && coordinator->options.is_grouped;
+    if (epochs < most || is_longer)
+        return error_set(ERROR_CONFLICT,
+                         "its stream ends %s than that of the workers before it: all workers of a "
+                         "training must have the same --stream (if the epochs of this one were "
+                         "changed, start the parameter servers again)",
+                         is_longer ? "later" : "earlier");
+    coordinator->epochs = epochs;
+    return OK;
 }
 
 /* How many of the range's batches this shard has not applied. */

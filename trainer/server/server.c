@@ -115,6 +115,8 @@ static enum error handle(struct server *server, struct peer *peer)
         return coordinator_answer(server->coordinator, peer);
     if (peer->kind == PEER_WORKER && type == WIRE_PROPOSAL && server->coordinator)
         return coordinator_propose(server->coordinator, peer);
+    if (peer->kind == PEER_WORKER && type == WIRE_STREAM && server->coordinator)
+        return server_take_stream(server, peer);
     if (peer->kind == PEER_WORKER && is_of_group(server, type))
         return coordinator_group(server->coordinator, peer);
     if (peer->kind == PEER_WORKER && !server->options->coordinator.is_grouped &&

@@ -82,6 +82,7 @@ enum error server_serve(struct server *server, struct peer *worker) MUST_CHECK;
 enum error server_stop(const struct server *server, struct peer *evaluator) MUST_CHECK;
 /* OFFER: shares the worker's memory from now on, if possible. */
 enum error server_take_offer(const struct server *server, struct peer *worker) MUST_CHECK;
+enum error server_take_stream(const struct server *server, struct peer *worker) MUST_CHECK;
 
 /* ---- server_zero.c: a server that is not server 0 ----------------------- */
 

@@ -27,6 +27,11 @@ static bool shares_memory(const struct server *server, const struct peer *worker
     return worker->shared.values && worker->shared.parameters == server->held.shard.parameters;
 }
 
+static bool is_saved(const struct server *server)
+{
+    return server->coordinator && coordinator_saved_step(server->coordinator) >= 0;
+}
+
 static enum error send_state(const struct server *server, struct peer *worker, enum wire_type type,
                              struct index_range granted)
 {
@@ -36,6 +41,7 @@ static enum error send_state(const struct server *server, struct peer *worker, e
                                  .generation = server->held.generation,
                                  .batch = worker->header.batch,
                                  .step = server->held.parameters.step,
+                                 .detail = is_saved(server) ? WIRE_IS_SAVED : 0,
                                  .stock = some};
     const float *values = server->held.parameters.state;
     struct iovec parts[2] = {{.iov_base = &granted, .iov_len = some ? sizeof(granted) : 0},
@@ -269,6 +275,12 @@ enum error server_serve(struct server *server, struct peer *worker)
     return send_values(server, worker, (struct index_range){0, 0});
 }
 
+enum error server_take_stream(const struct server *server, struct peer *worker)
+{
+    enum error error = coordinator_stream(server->coordinator, worker);
+    return error ? error : send_welcome(server, worker);
+}
+
 enum error server_take_offer(const struct server *server, struct peer *worker)
 {
     struct shared_memory_offer offer;
@@ -367,7 +379,9 @@ static enum error greet_new(struct server *server, struct peer *peer)
     peer->kind = kind;
     log_debug("%s is there", peer->name);
     if (kind != PEER_SERVER)
-        return OK;
+        return hello.was_saved && server->coordinator
+                   ? coordinator_find_saved(server->coordinator, peer)
+                   : OK;
     error = coordinator_join(server->coordinator, peer, hello.generation);
     if (error)
         peer->kind = PEER_NEW;

@@ -17,14 +17,14 @@ static const char *password(void)
 
 enum error hello_print(const struct hello *hello, struct buffer *out)
 {
-    buffer_print(out,
-                 "{\"role\":\"%s\",\"index\":%" PRId64 ",\"server\":%" PRId64
-                 ",\"servers\":%" PRId64 ",\"aggregate\":%" PRId64 ",\"staleness\":%" PRId64
-                 ",\"train_steps\":%" PRId64
-                 ",\"grouped\":%d,\"round_robin\":%d,\"generation\":\"%" PRIx64 "\",\"token\":",
-                 hello->role, hello->index, hello->server, hello->servers, hello->aggregate,
-                 hello->staleness, hello->train_steps, hello->is_grouped, hello->round_robin,
-                 hello->generation);
+    buffer_print(
+        out,
+        "{\"role\":\"%s\",\"index\":%" PRId64 ",\"server\":%" PRId64 ",\"servers\":%" PRId64
+        ",\"aggregate\":%" PRId64 ",\"staleness\":%" PRId64 ",\"train_steps\":%" PRId64
+        ",\"saved\":%d,\"grouped\":%d,\"round_robin\":%d,\"generation\":\"%" PRIx64 "\",\"token\":",
+        hello->role, hello->index, hello->server, hello->servers, hello->aggregate,
+        hello->staleness, hello->train_steps, hello->was_saved, hello->is_grouped,
+        hello->round_robin, hello->generation);
     json_add_string(out, password());
     return buffer_add_text(out, "}");
 }
@@ -61,7 +61,7 @@ static bool is_role(const char *role)
 static enum error read_members(const cJSON *json, struct hello *hello)
 {
     const char *role = "", *generation = "", *token = "";
-    int64_t round_robin = 0, grouped = 0;
+    int64_t round_robin = 0, grouped = 0, saved = 0;
     const struct {
         const char *name;
         int64_t *value;
@@ -71,11 +71,13 @@ static enum error read_members(const cJSON *json, struct hello *hello)
                     {"aggregate", &hello->aggregate},
                     {"staleness", &hello->staleness},
                     {"train_steps", &hello->train_steps},
+                    {"saved", &saved},
                     {"grouped", &grouped},
                     {"round_robin", &round_robin}};
     enum error error = json_get_text(json, "role", "HELLO", &role);
     for (size_t i = 0; i < sizeof(integers) / sizeof(*integers) && !error; i++)
         error = json_get_integer(json, integers[i].name, "HELLO", integers[i].value);
+    hello->was_saved = saved != 0;
     hello->is_grouped = grouped != 0;
     hello->round_robin = round_robin != 0;
     if (!error)

@@ -23,6 +23,7 @@ struct hello {
     int64_t aggregate;           /* synchronous: batches a step; 0: asynchronous */
     int64_t staleness;           /* asynchronous: how many steps old values may be; -1: any */
     int64_t train_steps;         /* 0: the caller knows no end, such as an evaluator */
+    bool was_saved;              /* a worker: server 0 has had a checkpoint */
     bool is_grouped;             /* workers' GPUs exchange gradients (--exchange nccl) */
     bool round_robin;            /* how parameters are distributed over servers (shard.h) */
     uint64_t generation;         /* a ps: of its shard; 0: none */

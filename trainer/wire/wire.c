@@ -22,7 +22,7 @@ static const char *const names[WIRE_TYPES] = {
     [WIRE_STOP] = "STOP",         [WIRE_JOIN] = "JOIN",
     [WIRE_GROUP] = "GROUP",       [WIRE_ID] = "ID",
     [WIRE_BEAT] = "BEAT",         [WIRE_NEWS] = "NEWS",
-    [WIRE_STATE] = "STATE",
+    [WIRE_STATE] = "STATE",       [WIRE_STREAM] = "STREAM",
 };
 
 const char *wire_type_name(enum wire_type type)

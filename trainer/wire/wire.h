@@ -7,6 +7,8 @@
  *   HELLO     {"role","index",...} (JSON)         WELCOME (`generation` 0: has no shard), or from
  *                                                 server 0 FACTS or PROPOSE
  *   PROPOSAL  the facts of a new training         FACTS: those that hold
+ *   STREAM    to server 0: its stream ends after  WELCOME
+ *             `batch` epochs (INT64_MAX: never)
  *   PULL      wants values, and work of server 0  VALUES, STALE
  *   PUSH      the gradient of `batch`             VALUES, STALE
  *                                                 AGAIN: it is of too old values; here are new ones
@@ -23,8 +25,8 @@
  *             the stream has no batch `done`
  *   ID        rank 0's, of the group `batch`      NEWS
  *   BEAT      is in the group `batch`, has made   NEWS: the group of now, 0 if it is over; `detail`
- *             `step` (`over` 1: its last), and      1: rank 0 is to send its state; `over` 1: the
- *             `stock` more are under way            training is
+ *             `step` (`over` 1: its last), and      has WIRE_WANTS_STATE: rank 0 is to send its
+ *             `stock` more are under way            state; `over` 1: the training is
  *   STATE     of rank 0, after `step`             NEWS
  *
  *   server to server 0                            server 0 to server
@@ -89,21 +91,25 @@ enum wire_type {
     WIRE_ID,
     WIRE_BEAT,
     WIRE_NEWS,
-    WIRE_STATE
+    WIRE_STATE,
+    WIRE_STREAM
 };
-#define WIRE_TYPES (WIRE_STATE + 1)
+#define WIRE_TYPES (WIRE_STREAM + 1)
 
 #define WIRE_PARTS_LIMIT 72 /* of one frame: runs or pieces of a shard, and what precedes them */
 #define WIRE_NONE (-1)      /* no batch */
+#define WIRE_WANTS_STATE 1  /* a bit of `detail` */
+#define WIRE_IS_SAVED 2     /* another: the logdir has a checkpoint */
 
 /* Fields that a frame does not need are 0, a batch that it does not name is WIRE_NONE. */
 struct wire_header {
     char magic[8];
     uint16_t type;
-    uint16_t detail; /* REFUSED: the negated enum error. PUSH: runs (runs.h) before the floats */
-    uint16_t over;   /* VALUES: 1, the training is over */
-    uint16_t shared; /* PUSH, VALUES: 1, the floats are in shared memory */
-    uint64_t bytes;  /* of the payload */
+    uint16_t detail;     /* REFUSED: the negated enum error. PUSH: runs (runs.h) before the floats.
+                      * NEWS, and VALUES of server 0: WIRE_IS_SAVED and WIRE_WANTS_STATE */
+    uint16_t over;       /* VALUES: 1, the training is over */
+    uint16_t shared;     /* PUSH, VALUES: 1, the floats are in shared memory */
+    uint64_t bytes;      /* of the payload */
     uint64_t generation; /* of the values; 0: none yet */
     int64_t batch;       /* PUSH, SKIP: K. FREEZE to THAW: the cut's number */
     int64_t done;        /* from a worker: a K that all servers have, or WIRE_NONE. PULL with
