@@ -1064,6 +1064,10 @@ static void test_memory_is_offered_before_the_first_gradient(void **state)
     say(servers[0], header, NULL, 0);
     assert_done();
     assert_model(9, 9, 5);
+    memory.values[1] = 8; /* it computes there: nothing is copied */
+    assert_true(model_values(model)[1] == 8);
+    model_gradient_values(model)[1] = 4;
+    assert_true(memory.gradient[1] == 4);
     start_push(6, 1); /* not a second time */
     expect(servers[0], WIRE_PUSH);
     hang_up(0);
@@ -1074,8 +1078,13 @@ static void test_memory_is_offered_before_the_first_gradient(void **state)
     taken.shared = 0;
     say(servers[0], taken, NULL, 0);
     assert_int_equal(expect(servers[0], WIRE_PUSH).bytes, 3 * sizeof(float));
+    float gradient[3];
+    memcpy(gradient, frame_bytes, sizeof(gradient));
+    assert_true(gradient[0] == 5 && gradient[1] == 4 && gradient[2] == 7);
+    memory.values[0] = 1; /* of no concern any more */
     say_values(0, (struct reply){.value = 2, .step = 6});
     assert_done();
+    assert_model(2, 2, 6);
     shared_memory_release(&memory);
 }
 

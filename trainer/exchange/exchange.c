@@ -17,6 +17,23 @@
 
 /* ---- shared memory ------------------------------------------------------ */
 
+/* A single server's memory has all parameters: the model computes there, and nothing is copied. */
+static void move_model(struct exchange *exchange, float *values, float *gradient)
+{
+    if (exchange->servers > 1 || exchange->own_memory)
+        return;
+    model_move(exchange->model, values, gradient);
+    exchange->values = model_values(exchange->model);
+    exchange->gradient = model_gradient_values(exchange->model);
+}
+
+void exchange_release_memory(struct exchange *exchange, struct remote *remote)
+{
+    if (remote->shared.values && remote->shared.values == exchange->values)
+        move_model(exchange, NULL, NULL);
+    shared_memory_release(&remote->shared);
+}
+
 /* Offers shared memory to a server that has its shard, before the first gradient. Without it
  * everything is sent by TCP. */
 static enum error offer_memory(struct exchange *exchange, struct remote *remote)
@@ -39,6 +56,8 @@ static enum error offer_memory(struct exchange *exchange, struct remote *remote)
     shared_memory_was_taken(&remote->shared);
     if (error || !header.shared)
         shared_memory_release(&remote->shared);
+    else
+        move_model(exchange, remote->shared.values, remote->shared.gradient);
     remote->offered = error || header.generation != 0;
     log_debug("%s: %s", remote->name, remote->shared.values ? "shared memory" : "TCP alone");
     return error;
@@ -57,16 +76,17 @@ static size_t pack_gradient(struct exchange *exchange, struct remote *remote,
     runs_find(&remote->shard, model_get_layout(exchange->model), all, runs);
     header->detail = (uint16_t)runs->count;
     header->shared = remote->shared.gradient != NULL;
+    bool is_there = remote->shared.gradient == all; /* the model computes in that memory */
     if (runs->count > 0)
         parts[count++] = (struct iovec){runs->list, runs->count * sizeof(*runs->list)};
     for (size_t i = 0; i < runs->count; i++) {
         size_t bytes = runs->list[i].count * sizeof(float);
-        if (header->shared)
+        if (header->shared && !is_there)
             memcpy(remote->shared.gradient + runs->list[i].first, all + runs->offsets[i], bytes);
-        else
+        else if (!header->shared)
             parts[count++] = (struct iovec){(void *)(all + runs->offsets[i]), bytes};
     }
-    if (runs->count == 0 && header->shared)
+    if (runs->count == 0 && header->shared && !is_there)
         shard_pack(&remote->shard, all, remote->shared.gradient);
     for (size_t i = 0; runs->count == 0 && !header->shared && i < remote->shard.piece_count; i++) {
         const struct shard_piece *piece = &remote->shard.pieces[i];
@@ -132,7 +152,7 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
         exchange->over = header->over != 0;
         exchange->was_saved |= (header->detail & WIRE_IS_SAVED) != 0;
     }
-    if (header->shared)
+    if (header->shared && remote->shared.values != exchange->values)
         shard_unpack(&remote->shard, remote->shared.values, exchange->values);
     for (size_t i = 0; !header->shared && i < remote->shard.piece_count && !error; i++) {
         const struct shard_piece *piece = &remote->shard.pieces[i];
@@ -322,7 +342,7 @@ void exchange_close(struct exchange *exchange)
     rank_close(exchange->rank);
     for (size_t i = 0; exchange->remotes && i < exchange->servers; i++) {
         link_close(&exchange->remotes[i].link);
-        shared_memory_release(&exchange->remotes[i].shared);
+        exchange_release_memory(exchange, &exchange->remotes[i]);
     }
     buffer_release(&exchange->facts);
     index_set_release(&exchange->held);

@@ -133,7 +133,7 @@ enum error exchange_send_stream(struct exchange *exchange)
 /* A server 0 that was restarted before its first save asks again what is trained. */
 static enum error connect_once(struct exchange *exchange, struct remote *remote)
 {
-    shared_memory_release(&remote->shared);
+    exchange_release_memory(exchange, remote);
     remote->offered = false;
     enum error error = link_open(&remote->link, clock_deadline_ns(CONNECT_MS));
     if (!error)

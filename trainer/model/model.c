@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "trainer/compute/initializer.h"
@@ -14,7 +15,8 @@ struct model {
     struct kernel *kernel; /* borrowed */
     struct parameters parameters;
     struct network *network;
-    float *gradient; /* [P], device memory */
+    float *own_gradient;      /* [P], device memory */
+    float *values, *gradient; /* [P]: its own, or what it was moved to */
 };
 
 /* ---- life cycle --------------------------------------------------------- */
@@ -58,8 +60,10 @@ static enum error make_parts(struct model *model)
         error = parameters_init(&model->parameters, model->layout.parameters, &options->optimizer,
                                 model->kernel);
     if (!error)
-        error =
-            device_floats_new(model->kernel->device, 1, model->layout.parameters, &model->gradient);
+        error = device_floats_new(model->kernel->device, 1, model->layout.parameters,
+                                  &model->own_gradient);
+    model->values = model->parameters.state;
+    model->gradient = model->own_gradient;
     return error ? error : initialise(model);
 }
 
@@ -89,7 +93,7 @@ void model_free(struct model *model)
         return;
     network_free(model->network);
     parameters_release(&model->parameters);
-    device_memory_free(model->kernel->device, model->gradient);
+    device_memory_free(model->kernel->device, model->own_gradient);
     free(model);
 }
 
@@ -122,12 +126,25 @@ int64_t model_get_step(const struct model *model)
 
 float *model_values(struct model *model)
 {
-    return model->parameters.state;
+    return model->values;
 }
 
 float *model_gradient_values(struct model *model)
 {
     return model->gradient;
+}
+
+void model_move(struct model *model, float *values, float *gradient)
+{
+    size_t bytes = model->layout.parameters * sizeof(float);
+    float *new_values = values ? values : model->parameters.state;
+    float *new_gradient = gradient ? gradient : model->own_gradient;
+    if (new_values != model->values)
+        memcpy(new_values, model->values, bytes);
+    if (new_gradient != model->gradient)
+        memcpy(new_gradient, model->gradient, bytes);
+    model->values = new_values;
+    model->gradient = new_gradient;
 }
 
 void model_set_step(struct model *model, int64_t step)
@@ -149,7 +166,7 @@ enum error model_write(struct model *model, const float *state, int64_t step)
 
 enum error model_gradient(struct model *model, const struct model_batch *batch)
 {
-    return network_gradient(model->network, model->parameters.state, batch, model->gradient);
+    return network_gradient(model->network, model->values, batch, model->gradient);
 }
 
 enum error model_apply(struct model *model)
@@ -199,7 +216,7 @@ enum error model_read_gradient(struct model *model, float *ret_gradient)
 enum error model_evaluate(struct model *model, const struct model_batch *batch,
                           struct model_score *score)
 {
-    return network_evaluate(model->network, model->parameters.state, batch, score);
+    return network_evaluate(model->network, model->values, batch, score);
 }
 
 enum error model_read_outputs(struct model *model, size_t rows, float *ret_outputs)
@@ -214,5 +231,5 @@ double model_score_loss(const struct model *model, const struct model_score *sco
 
 enum error model_predict(struct model *model, const float *features, size_t rows, float *ret_output)
 {
-    return network_predict(model->network, model->parameters.state, features, rows, ret_output);
+    return network_predict(model->network, model->values, features, rows, ret_output);
 }

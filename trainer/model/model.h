@@ -54,6 +54,10 @@ int64_t model_get_step(const struct model *model);
 float *model_values(struct model *model);
 float *model_gradient_values(struct model *model);
 void model_set_step(struct model *model, int64_t step);
+/* Moves both to other buffers [P], borrowed until it is called again with NULLs, which moves them
+ * back; the model computes with them there. On the CPU only; no updates, reads or writes of the
+ * state meanwhile. */
+void model_move(struct model *model, float *values, float *gradient);
 
 /* Copies the state between host memory and the device, and waits. model_write() also sets the
  * step. */
