@@ -177,6 +177,36 @@ const char *request_header(const struct request *request, const char *name)
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
+struct header_list {
+    const char *name;
+    char *text; /* [REQUEST_LIST_BYTES] */
+    size_t length;
+};
+
+static enum MHD_Result add_line(void *context, enum MHD_ValueKind kind, const char *name,
+                                const char *value)
+{
+    struct header_list *list = context;
+    size_t length = value ? strlen(value) : 0;
+    (void)kind;
+    if (length == 0 || strcasecmp(name, list->name) != 0 ||
+        length + 1 >= REQUEST_LIST_BYTES - list->length)
+        return MHD_YES;
+    memcpy(list->text + list->length, value, length);
+    list->length += length;
+    list->text[list->length++] = ',';
+    return MHD_YES;
+}
+
+size_t request_header_list(const struct request *request, const char *name,
+                           char ret_list[REQUEST_LIST_BYTES])
+{
+    struct header_list list = {name, ret_list, 0};
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_line, &list);
+    ret_list[list.length] = '\0';
+    return list.length;
+}
+
 void request_peer(const struct request *request, char out[REQUEST_PEER_BYTES])
 {
     char host[64];

@@ -98,6 +98,11 @@ void request_remember(struct request *request);
 
 /* The header's value, or NULL. */
 const char *request_header(const struct request *request, const char *name);
+/* All lines of the header as the one list that they are (RFC 9110, section 5.3); returns its
+ * length. What does not fit is left out. */
+#define REQUEST_LIST_BYTES 8192 /* a header is not longer */
+size_t request_header_list(const struct request *request, const char *name,
+                           char ret_list[REQUEST_LIST_BYTES]);
 
 /* "192.0.2.7:4711" or "[2001:db8::7]:4711"; "": unknown. */
 #define REQUEST_PEER_BYTES 80

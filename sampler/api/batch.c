@@ -6,8 +6,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #include "common/clock.h"
 #include "common/http/response.h"
@@ -20,8 +18,7 @@
 
 #define INTEGER_TEXT_BYTES 24
 #define DRAW_TRIES 100
-#define ACCEPT_BYTES 8192 /* a header is not longer */
-#define SEARCH_MS 5000    /* of a thread for which others wait */
+#define SEARCH_MS 5000 /* of a thread for which others wait */
 
 /* ---- the question ------------------------------------------------------- */
 
@@ -45,35 +42,13 @@ static enum error parse(struct request *request, const struct service *service)
     return OK;
 }
 
-/* All lines of Accept, as the one list that they are (RFC 9110, section 5.3). */
-struct accepted {
-    char list[ACCEPT_BYTES];
-    size_t length;
-};
-
-static enum MHD_Result add_accepted(void *context, enum MHD_ValueKind kind, const char *name,
-                                    const char *value)
-{
-    struct accepted *accepted = context;
-    size_t length = value ? strlen(value) : 0;
-    (void)kind;
-    if (length == 0 || strcasecmp(name, MHD_HTTP_HEADER_ACCEPT) != 0 ||
-        length >= sizeof(accepted->list) - accepted->length)
-        return MHD_YES;
-    memcpy(accepted->list + accepted->length, value, length);
-    accepted->length += length;
-    accepted->list[accepted->length++] = ',';
-    return MHD_YES;
-}
-
 static enum batch_format choose_format(const struct request *request)
 {
-    struct accepted accepted;
+    char accepted[REQUEST_LIST_BYTES];
     if (request->api->batch.format_given)
         return request->api->batch.format;
-    accepted.length = 0;
-    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_accepted, &accepted);
-    return batch_format_of_accept(accepted.list, accepted.length);
+    size_t length = request_header_list(request, MHD_HTTP_HEADER_ACCEPT, accepted);
+    return batch_format_of_accept(accepted, length);
 }
 
 /* Several batches together must not be larger than the largest single one. */

@@ -56,8 +56,10 @@ static bool range_is_html(const char *range, size_t length)
 
 static bool wants_html(const struct request *request)
 {
-    const char *accept = request_header(request, MHD_HTTP_HEADER_ACCEPT);
-    while (accept && *accept) {
+    char list[REQUEST_LIST_BYTES];
+    const char *accept = list;
+    request_header_list(request, MHD_HTTP_HEADER_ACCEPT, list);
+    while (*accept) {
         size_t length = strcspn(accept, ",");
         if (range_is_html(accept, length))
             return true;

@@ -159,9 +159,11 @@ def test_accept_chooses_the_format(server, accept, wanted):
 
 @pytest.mark.parametrize("lines, wanted", [
     ("Accept: text/html\r\nAccept: text/csv", b"text/csv"), ("Accept: text/csv;q=0.1\r\naccept: application/json", b"application/json"),
+    ("Accept: text/plain\r\naccept: text/html", b"text/html"),
 ])
 def test_accept_in_several_lines_is_one_list(server, lines, wanted):
-    answer = raw_exchange(server, f"GET /batch?size=3 HTTP/1.1\r\nHost: x\r\n{lines}\r\nConnection: close\r\n\r\n".encode())
+    target = "/" if wanted == b"text/html" else "/batch?size=3"
+    answer = raw_exchange(server, f"GET {target} HTTP/1.1\r\nHost: x\r\n{lines}\r\nConnection: close\r\n\r\n".encode())
     assert b"\r\nContent-Type: " + wanted in answer
 
 
