@@ -538,8 +538,7 @@ static enum error run(const struct program *program, int argc, char **argv)
                                   .resident = "auto",
                                   .patience_seconds = 60,
                                   .save_seconds = 600,
-                                  .seed = -1,
-                                  .threads = 1};
+                                  .seed = -1};
     struct training_options options = {
         .engine = {.device = "auto", .blas = "auto", .precision = "f32"},
         .stream = "default",

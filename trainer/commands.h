@@ -90,7 +90,8 @@ extern const struct option_hint commands_trained_hints[];
     {                                                                                         \
         .name = "threads", .type = OPTION_INTEGER, .target = (thread_count), .argument = "N", \
         .help = "threads that compute a step on the CPU, at most one per processor; results " \
-                "do not depend on their number",                                              \
+                "do not depend on their number; by default train uses as many as the "        \
+                "model's largest layer can, and one in a cluster",                            \
         .minimum = 1, .maximum = COMMANDS_THREADS_LIMIT                                       \
     }
 

@@ -34,6 +34,10 @@ struct kernel_options {
     bool no_graphs;        /* GPU: kernel_captures() is false */
 };
 
+/* Into how many parts products with a layer's weights are divided on the CPU: the most threads that
+ * they can use. */
+unsigned kernel_layer_parts(size_t inputs, size_t outputs);
+
 /* A layer's input, x[B,I]; made by kernel_input() from the feed's data, or filled in with `indexed`
  * false for another layer's outputs. */
 struct kernel_input {

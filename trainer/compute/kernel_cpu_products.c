@@ -31,7 +31,7 @@ struct product {
     float *ret_out;
 };
 
-static unsigned parts_of(size_t inputs, size_t outputs)
+unsigned kernel_layer_parts(size_t inputs, size_t outputs)
 {
     unsigned parts = 1;
     while (2 * parts <= SPARSE_BATCH_PARTS && inputs / (2 * parts) >= PART_INPUTS &&
@@ -54,7 +54,7 @@ static struct product product_of(struct kernel *kernel, const struct kernel_inpu
     return (struct product){.cpu = kernel_cpu_of(kernel),
                             .input = input,
                             .outputs = outputs,
-                            .parts = parts_of(input->columns, outputs),
+                            .parts = kernel_layer_parts(input->columns, outputs),
                             .ret_out = ret_out};
 }
 

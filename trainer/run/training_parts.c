@@ -166,6 +166,31 @@ static enum error make_buffers(struct training_parts *parts)
                              FEATURES_FROM_FEED, rows, &parts->input);
 }
 
+/* As many threads as the largest layer's products can use: in a single process, which has the
+ * processors to itself. */
+static unsigned choose_threads(const struct training_parts *parts)
+{
+    struct model_layout layout;
+    const struct model_options *model = &parts->facts.model;
+    unsigned threads = 1;
+    if (!parts->options->cluster->is_alone ||
+        model_layout_init(&layout, &model->shape, &model->optimizer))
+        return 1; /* a wrong shape is reported when the model is made */
+    for (size_t i = 0; i < layout.layer_count; i++) {
+        unsigned of_layer = kernel_layer_parts(layout.layers[i].inputs, layout.layers[i].outputs);
+        threads = of_layer > threads ? of_layer : threads;
+    }
+    return threads;
+}
+
+static enum error open_engine(struct training_parts *parts)
+{
+    struct engine_options options = parts->options->engine;
+    if (options.threads == 0)
+        options.threads = choose_threads(parts);
+    return engine_open(&options, &parts->engine);
+}
+
 enum error training_parts_open(struct training_parts *parts)
 {
     parts->facts.model = parts->options->model;
@@ -177,7 +202,7 @@ enum error training_parts_open(struct training_parts *parts)
     if (!error)
         error = targets_new(parts->facts.classes, parts->store, &parts->targets);
     if (!error)
-        error = engine_open(&parts->options->engine, &parts->engine);
+        error = open_engine(parts);
     if (!error)
         error = training_parts_choose_norm(parts);
     if (!error)
