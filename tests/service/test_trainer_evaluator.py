@@ -3,6 +3,7 @@
 
 import json
 import math
+import shutil
 import signal
 from pathlib import Path
 
@@ -149,6 +150,25 @@ def test_the_best_checkpoint_of_a_cluster_is_kept(start, served, store, test_sto
     before = best_of(tmp_path / "run").read_bytes()
     assert scored(cluster.task("evaluator", 0))[-1]["step"] == lines[-1]["step"] and best_of(tmp_path / "run").read_bytes() == before
     assert not [one for one in (tmp_path / "run").iterdir() if ".tmp." in one.name]
+
+
+def test_a_logdir_that_begins_again_has_its_own_best(start, served, store, test_store, tmp_path):  # noqa: F811
+    """Emptied for another training, while the evaluator of the one before, which was better, goes on."""
+    logdir = tmp_path / "run"
+    watching = Cluster(start, served, store, logdir, servers=1, workers=1, train_steps=STEPS, test_store=test_store).task("evaluator", 0)
+    train(served, store, logdir, train_steps=100)
+    watching.wait_for_log("step 100: loss")
+    wait_for(best_of(logdir).exists, "no best model")
+    shutil.rmtree(logdir)
+    train(served, store, logdir, train_steps=50, learning_rate=1e-6)
+    watching.wait_for_log(f"{logdir} begins again")
+    watching.wait_for_log("step 50: loss")
+    train(served, store, logdir, train_steps=STEPS, learning_rate=1e-6)
+    lines = scored(watching)
+    lines = lines[[line["step"] for line in lines].index(100) + 1:]
+    best = min(lines, key=lambda line: line["mean_cross_entropy"])
+    assert read_checkpoint(best_of(logdir))[1]["global_step"][1][0] == best["step"]
+    assert [step for step, _, _ in read_events(logdir / "eval")["scalars"]["test_loss"]] == [line["step"] for line in lines]
 
 
 def worse_in_a_row(losses):

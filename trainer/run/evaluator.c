@@ -62,14 +62,14 @@ static enum error open_writer(struct evaluator *evaluator)
     return error;
 }
 
-/* The first step, and any before the last scored one, starts a session: TensorBoard then forgets
- * earlier events of that step and later ones. */
+/* The first step starts a session: TensorBoard then forgets earlier events of that step and later
+ * ones. */
 static enum error show_events(struct evaluator *evaluator, int64_t step,
                               const struct evaluation *evaluation, bool has_accuracy)
 {
     const struct event_scalar scalars[] = {{"test_loss", evaluation->loss},
                                            {"test_accuracy", evaluation->accuracy}};
-    bool starts = !evaluator->writer || step < evaluator->step;
+    bool starts = !evaluator->writer;
     enum error error = open_writer(evaluator);
     if (error || !evaluator->writer)
         return error;
@@ -128,6 +128,44 @@ static enum error put_off(struct evaluator *evaluator, enum error error)
     return OK;
 }
 
+/* Scores the best model of an earlier evaluator. */
+static enum error open_best(struct evaluator *evaluator)
+{
+    const struct training_options *options = evaluator->options;
+    const struct trained_model_options model = {.logdir = options->logdir,
+                                                .best = true,
+                                                .borrowed = &evaluator->engine,
+                                                .bad_rows = options->bad_rows};
+    const struct trained_model_source source = {.store_uri = options->test_store_uri};
+    struct trained_model trained;
+    struct evaluation evaluation = {.loss = INFINITY};
+    enum error error = trained_model_open(&model, &trained);
+    best_checkpoint_init(&evaluator->best, options->logdir, INFINITY, -1);
+    if (error)
+        return error == ERROR_NOT_FOUND ? OK : error;
+    error = evaluation_run(&trained, &source, &evaluation);
+    if (!error)
+        best_checkpoint_init(&evaluator->best, options->logdir, evaluation.loss,
+                             checkpoint_step(trained.checkpoint));
+    evaluation_release(&evaluation);
+    trained_model_close(&trained);
+    return error;
+}
+
+/* Its newest checkpoint is older than the one that was scored last: the logdir was emptied for
+ * another training, or its user went back. What was counted, and the files that are open, belong to
+ * what was there before. */
+static enum error begin_again(struct evaluator *evaluator)
+{
+    log_info("%s begins again: so do the best model and --early-stopping",
+             evaluator->options->logdir);
+    event_writer_close(evaluator->writer);
+    evaluator->writer = NULL;
+    evaluator->step = -1;
+    evaluator->stopped = false;
+    return evaluator->has_servers ? open_best(evaluator) : OK;
+}
+
 /* `now`: the status of the file `checkpoint`. A checkpoint that is deleted before it is read has
  * been replaced by a newer one, which the next look() finds. */
 static enum error score_newest(struct evaluator *evaluator, const struct stat *now)
@@ -140,7 +178,9 @@ static enum error score_newest(struct evaluator *evaluator, const struct stat *n
     if (error)
         return error == ERROR_NOT_FOUND ? OK : put_off(evaluator, error);
     int64_t step = checkpoint_step(trained.checkpoint);
-    if (step != evaluator->step)
+    if (step < evaluator->step)
+        error = begin_again(evaluator);
+    if (!error && step != evaluator->step)
         error = score(evaluator, &trained);
     trained_model_close(&trained);
     if (error)
@@ -219,30 +259,6 @@ static enum error watch(struct evaluator *evaluator)
             return error_set(ERROR_CANCELLED, "stopped by %s; the training goes on",
                              stop_signal_name());
     }
-}
-
-/* Scores the best model of an earlier evaluator. */
-static enum error open_best(struct evaluator *evaluator)
-{
-    const struct training_options *options = evaluator->options;
-    const struct trained_model_options model = {.logdir = options->logdir,
-                                                .best = true,
-                                                .borrowed = &evaluator->engine,
-                                                .bad_rows = options->bad_rows};
-    const struct trained_model_source source = {.store_uri = options->test_store_uri};
-    struct trained_model trained;
-    struct evaluation evaluation = {.loss = INFINITY};
-    enum error error = trained_model_open(&model, &trained);
-    best_checkpoint_init(&evaluator->best, options->logdir, INFINITY, -1);
-    if (error)
-        return error == ERROR_NOT_FOUND ? OK : error;
-    error = evaluation_run(&trained, &source, &evaluation);
-    if (!error)
-        best_checkpoint_init(&evaluator->best, options->logdir, evaluation.loss,
-                             checkpoint_step(trained.checkpoint));
-    evaluation_release(&evaluation);
-    trained_model_close(&trained);
-    return error;
 }
 
 enum error evaluator_run(const struct training_options *options)
