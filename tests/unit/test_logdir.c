@@ -484,6 +484,27 @@ static void test_without_the_state_file_the_largest_step_counts(void **state)
     assert_newest(11);
 }
 
+/* As in a copy that was cut off: the others are ways back, and the next save lists them. */
+static void test_without_the_state_file_others_count_too(void **state)
+{
+    struct logdir *logdir = open_and_save(8, 11);
+    struct checkpoint *checkpoint = NULL;
+
+    (void)state;
+    logdir_close(logdir);
+    assert_int_equal(unlink(in_folder("checkpoint")), 0);
+    put("model.ckpt-11.safetensors", "cut o");
+    assert_newest_fails(ERROR_INPUT, "model.ckpt-10.safetensors is whole: to go on from its step");
+    assert_int_equal(unlink(in_folder("model.ckpt-11.safetensors")), 0);
+    assert_ok(logdir_open(folder, 0, &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    checkpoint_close(checkpoint);
+    save(logdir, 11);
+    save(logdir, 12);
+    logdir_close(logdir);
+    assert_content("checkpoint", state_text(8, 12));
+}
+
 static void train_on(void)
 {
     struct checkpoint *checkpoint = NULL;
@@ -524,6 +545,10 @@ static void test_missing_files_are_passed_over(void **state)
         assert_int_equal(unlink(in_folder(name)), 0);
     }
     assert_newest_fails(ERROR_NOT_FOUND, "model.ckpt-4.safetensors, which is not there");
+    assert_newest_fails(ERROR_NOT_FOUND, "to start over, take another --logdir");
+    put("model.ckpt-9.safetensors", "");
+    put("model.ckpt-10.safetensors", "");
+    assert_newest_fails(ERROR_NOT_FOUND, "/checkpoint to go on from model.ckpt-10.safetensors");
 }
 
 static void damage(const char *name)
@@ -867,6 +892,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_what_is_gone_on_from_is_never_removed),
     TEST(test_files_of_other_names_are_never_removed),
     TEST(test_without_the_state_file_the_largest_step_counts),
+    TEST(test_without_the_state_file_others_count_too),
     TEST(test_who_looks_keeps_up_with_the_trainer),
     TEST(test_missing_files_are_passed_over),
     TEST(test_a_damaged_newest_is_named_with_the_way_back),

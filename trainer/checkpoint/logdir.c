@@ -66,25 +66,51 @@ static bool is_left_over(const char *name)
            strstr(name, ".tmp.");
 }
 
-/* Scans the folder: the largest step goes to *ret_step (-1: none); with `clean`, removes what an
- * interrupted save left. */
-static enum error look(const struct logdir *logdir, bool clean, int64_t *ret_step)
+static enum error open_folder(const struct logdir *logdir, DIR **ret_folder)
 {
-    DIR *folder = opendir(logdir->path);
-    int64_t newest = -1;
-    if (!folder)
+    *ret_folder = opendir(logdir->path);
+    if (!*ret_folder)
         return error_set_errno(ERROR_IO, errno, "cannot read the folder %s", logdir->path);
-    const struct dirent *entry;
-    while ((entry = readdir(folder))) {
-        int64_t step = step_of(entry->d_name);
-        if (step > newest)
-            newest = step;
-        if (clean && is_left_over(entry->d_name) && unlinkat(dirfd(folder), entry->d_name, 0) == 0)
-            log_info("%s: removed %s, which an interrupted save left", logdir->path, entry->d_name);
-    }
-    closedir(folder);
-    *ret_step = newest;
     return OK;
+}
+
+/* Removes what an interrupted save left. */
+static enum error clean(const struct logdir *logdir)
+{
+    DIR *folder;
+    enum error error = open_folder(logdir, &folder);
+    if (error)
+        return error;
+    const struct dirent *entry;
+    while ((entry = readdir(folder)))
+        if (is_left_over(entry->d_name) && unlinkat(dirfd(folder), entry->d_name, 0) == 0)
+            log_info("%s: removed %s, which an interrupted save left", logdir->path, entry->d_name);
+    closedir(folder);
+    return OK;
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    int64_t ours = step_of(*(char *const *)a), other = step_of(*(char *const *)b);
+    return (ours > other) - (ours < other);
+}
+
+/* Without the file `checkpoint`: lists all checkpoints in the folder, by their steps. */
+static enum error list_found(struct logdir *logdir)
+{
+    struct checkpoint_state *state = &logdir->state;
+    DIR *folder;
+    enum error error = open_folder(logdir, &folder);
+    if (error)
+        return error;
+    const struct dirent *entry;
+    while (!error && (entry = readdir(folder)))
+        if (step_of(entry->d_name) >= 0)
+            error = checkpoint_state_add(state, entry->d_name);
+    closedir(folder);
+    if (state->count > 0)
+        qsort(state->names, state->count, sizeof(*state->names), compare_steps);
+    return error;
 }
 
 /* NULL: error is set. */
@@ -132,10 +158,9 @@ static enum error take_lock(struct logdir *logdir, int64_t patience_ms)
 /* Removes what interrupted saves left, and makes the folder durable. */
 static enum error tidy(const struct logdir *logdir)
 {
-    int64_t step;
     struct hang hang;
     begin_wait(&hang, logdir->path);
-    enum error error = look(logdir, true, &step);
+    enum error error = clean(logdir);
     if (!error)
         file_sync_above(logdir->path);
     hang_end(&hang);
@@ -213,8 +238,6 @@ static enum error read_state(struct logdir *logdir, bool tells)
 {
     struct buffer text = BUFFER_INIT(STATE_LIMIT_BYTES);
     char *path = join(logdir, STATE_NAME);
-    char name[64];
-    int64_t step = -1;
     if (!path)
         return ERROR_MEMORY;
     checkpoint_state_release(&logdir->state);
@@ -227,13 +250,10 @@ static enum error read_state(struct logdir *logdir, bool tells)
         if (error == ERROR_INPUT)
             error = say_way_out(error);
     } else if (error == ERROR_NOT_FOUND) {
-        error = look(logdir, false, &step);
-        if (!error && step >= 0) {
-            snprintf(name, sizeof(name), PREFIX "%" PRId64 SUFFIX, step);
-            if (tells)
-                log_warning("%s is not there; %s has the largest step and is taken", path, name);
-            error = checkpoint_state_add(&logdir->state, name);
-        }
+        error = list_found(logdir);
+        if (!error && tells && logdir->state.count > 0)
+            log_warning("%s is not there; %s has the largest step and is taken", path,
+                        logdir->state.names[logdir->state.newest]);
     }
     buffer_release(&text);
     free(path);
@@ -292,6 +312,23 @@ static enum error refuse_damaged(struct logdir *logdir, size_t damaged)
                      report.message, logdir->path);
 }
 
+/* All that `checkpoint` names is missing, as in a copy that was made while the training saved: says
+ * whether other checkpoints are there. */
+static enum error refuse_absent(struct logdir *logdir)
+{
+    struct checkpoint_state *state = &logdir->state;
+    struct error_report report;
+    enum error error = error_set(
+        ERROR_NOT_FOUND, "%s/" STATE_NAME " names %s, which is not there, nor are the older ones",
+        logdir->path, state->names[state->newest]);
+    error_report_take(error, &report);
+    checkpoint_state_release(state);
+    if (list_found(logdir) || state->count == 0)
+        return error_set(error, "%.700s; to start over, take another --logdir", report.message);
+    return error_set(error, "%.700s; remove %s/" STATE_NAME " to go on from %s", report.message,
+                     logdir->path, state->names[state->newest]);
+}
+
 /* *ret_passed: the newest named file is missing, and an older one was opened. */
 static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_checkpoint,
                               bool *ret_passed)
@@ -307,12 +344,7 @@ static enum error open_newest(struct logdir *logdir, struct checkpoint **ret_che
             log_warning("%s/" STATE_NAME " names %s, which is not there; going on from %s",
                         logdir->path, state->names[state->newest], state->names[i]);
     }
-    if (error == ERROR_NOT_FOUND)
-        return error_set(ERROR_NOT_FOUND,
-                         "%s/" STATE_NAME " names %s, which is not there, nor are the older ones; "
-                         "to start over, take another --logdir",
-                         logdir->path, state->names[state->newest]);
-    return error;
+    return error == ERROR_NOT_FOUND ? refuse_absent(logdir) : error;
 }
 
 static enum error keep_newest(struct logdir *logdir, const char *path, int64_t step)
@@ -430,10 +462,9 @@ static enum error find_newest(struct logdir *logdir, struct checkpoint **ret_che
         checkpoint_close(checkpoint);
     else
         *ret_checkpoint = checkpoint;
-    if (!error && logdir->lock.descriptor >= 0 && !passed) {
+    if (!error && logdir->lock.descriptor >= 0 && !passed && logdir->named) {
         remove_old(logdir);
-        if (logdir->named)
-            remove_orphans(logdir);
+        remove_orphans(logdir);
     }
     return error;
 }
