@@ -97,6 +97,22 @@ static void test_a_failure_is_told_and_the_next_one_may_do(void **state)
     assert_int_equal(logdir_newest_step(logdir), 7);
 }
 
+/* As a disk that fails, which exits with 1 and may be tried again; and not as bad input. */
+static void test_a_folder_that_is_gone_is_a_failed_disk(void **state)
+{
+    int64_t step;
+    char away[300];
+
+    (void)state;
+    snprintf(away, sizeof(away), "%s.away", folder);
+    assert_int_equal(rename(folder, away), 0);
+    start(7);
+    assert_int_equal(saver_finish(saver, &step), ERROR_IO);
+    assert_int_equal(rename(away, folder), 0);
+    start(7);
+    assert_ok(saver_finish(saver, &step));
+}
+
 static struct checkpoint_snapshot *snapshot_of(int64_t step)
 {
     struct checkpoint_snapshot *snapshot = NULL;
@@ -156,6 +172,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_the_state_of_the_start_is_saved, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_a_failure_is_told_and_the_next_one_may_do, set_up,
                                     tear_down),
+    cmocka_unit_test_setup_teardown(test_a_folder_that_is_gone_is_a_failed_disk, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_the_best_goes_first, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_a_save_in_progress_ends_before_the_logdir, set_up,
                                     tear_down),

@@ -81,7 +81,8 @@ static void *write_snapshot(void *context)
     enum error error = saver->best ? logdir_save_best(saver->logdir, saver->best) : OK;
     if (!error)
         error = logdir_save(saver->logdir, saver->snapshot);
-    error_report_take(error, &saver->report);
+    /* A folder that is gone is a disk that failed, and no bad input of the user's. */
+    error_report_take(error == ERROR_NOT_FOUND ? ERROR_IO : error, &saver->report);
     atomic_store_explicit(&saver->done, true, memory_order_release);
     return NULL;
 }
