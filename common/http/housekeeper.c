@@ -25,19 +25,29 @@ struct housekeeper {
     _Atomic bool ending;
 };
 
-static sigset_t reload_signal(void)
+static _Atomic bool reloads; /* SIGHUP is blocked, and belongs to the housekeeper */
+
+/* What ends its wait. SIGHUP that is not blocked stops the process: a housekeeper that waited for it
+ * would take it from there. SIGURG is ignored by everybody else. */
+static int wake_signal(void)
+{
+    return atomic_load(&reloads) ? SIGHUP : SIGURG;
+}
+
+static sigset_t block_wake_signal(void)
 {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGHUP);
+    sigaddset(&set, wake_signal());
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
     return set;
 }
 
 void housekeeper_block_signals(void)
 {
-    sigset_t set = reload_signal();
     stop_leave_hangup();
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    atomic_store(&reloads, true);
+    (void)block_wake_signal();
 }
 
 static void reload(struct housekeeper *housekeeper)
@@ -62,7 +72,7 @@ static void tell_sums(const struct housekeeper *housekeeper, int64_t now_ms)
 static void *run(void *context)
 {
     struct housekeeper *housekeeper = context;
-    sigset_t set = reload_signal();
+    sigset_t set = block_wake_signal();
     int64_t next_sweep_ns = clock_deadline_ns(SWEEP_MS);
     int64_t next_word_ns = housekeeper->watchdog_ms > 0 ? 0 : INT64_MAX;
     while (!atomic_load(&housekeeper->ending)) {
@@ -108,7 +118,7 @@ void housekeeper_free(struct housekeeper *housekeeper)
     if (!housekeeper)
         return;
     atomic_store(&housekeeper->ending, true);
-    pthread_kill(housekeeper->thread, SIGHUP); /* ends its wait */
+    pthread_kill(housekeeper->thread, wake_signal()); /* ends its wait */
     pthread_join(housekeeper->thread, NULL);
     free(housekeeper);
 }

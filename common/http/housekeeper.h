@@ -13,8 +13,8 @@
 
 struct housekeeper;
 
-/* Blocks SIGHUP until the housekeeper takes it. In main, before any thread is started: threads
- * inherit the mask. */
+/* Blocks SIGHUP until the housekeeper takes it; without this call SIGHUP is not its business. In
+ * main, before any thread is started: threads inherit the mask. */
 void housekeeper_block_signals(void);
 
 /* Both are borrowed until housekeeper_free(). Calls `tick` once a second, and at the end with

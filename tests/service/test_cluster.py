@@ -304,6 +304,16 @@ def test_who_waits_names_a_server_once_and_where_it_is(cluster, job):
     assert waits.endswith(": Connection refused")
 
 
+def test_a_closed_terminal_ends_a_server_without_tokens(cluster):
+    """Its own maintenance waits for SIGHUP only where there is something to read again."""
+    trained = cluster()
+    one = trained.start_server(1)
+    one.wait_for_log("waiting for parameter server 0")
+    one.signal(signal.SIGHUP)
+    wait_for(lambda: one.process.poll() is not None or "SIGHUP" in one.stderr, "it does not notice")
+    assert one.wait() == 129 and "stopped by SIGHUP" in one.stderr, one.stderr
+
+
 def test_a_server_whose_calls_are_taken_and_closed_says_so(cluster):
     """By a proxy, while server 0 is not there."""
     trained = cluster()
