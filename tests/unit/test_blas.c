@@ -9,8 +9,13 @@
 #include <dirent.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "common/buffer.h"
+#include "common/file.h"
 #include "trainer/compute/blas.h"
 
 #define GUARD 12345.5f
@@ -291,7 +296,35 @@ static void test_the_environment_is_put_back(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* OpenBLAS tries without end to allocate the buffer of its first product. */
+static void test_openblas_without_room_is_refused(void **state)
+{
+    (void)state;
+    if (UNIT_LESS > 1) /* a sanitizer needs the room */
+        return;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct buffer sizes = BUFFER_INIT(1000);
+        struct rlimit limit = {.rlim_cur = 0};
+        alarm(60);
+        bool ok = !file_read_whole("/proc/self/statm", &sizes) && !getrlimit(RLIMIT_AS, &limit);
+        limit.rlim_cur =
+            (rlim_t)strtoll(sizes.data, NULL, 10) * (rlim_t)getpagesize() + ((rlim_t)100 << 20);
+        if (!ok || setrlimit(RLIMIT_AS, &limit))
+            _exit(2);
+        enum error error = blas_open("openblas");
+        bool says = error == ERROR_UNAVAILABLE && strstr(error_message(), "ulimit -v");
+        _exit(says ? 0 : error && strstr(error_message(), "libopenblas") ? NOT_INSTALLED : 1);
+    }
+    int status;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_true(WIFEXITED(status));
+    assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NOT_INSTALLED);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_openblas_without_room_is_refused),
     cmocka_unit_test(test_plain_is_right),
     cmocka_unit_test(test_the_choice_is_right),
     cmocka_unit_test(test_onednn_is_right),

@@ -96,8 +96,9 @@ static enum error load_best(const struct blas_library **ret_library,
         if (!error) {
             *ret_library = candidates[i].library;
             if (candidates[i].library == &blas_plain)
-                log_warning("neither OpenBLAS nor oneDNN could be loaded: matrix products are done "
-                            "in plain C, many times slower (Debian: libopenblas0-pthread)");
+                log_warning("neither OpenBLAS nor oneDNN can be used: matrix products are done in "
+                            "plain C, many times slower (Debian: libopenblas0-pthread); %s",
+                            error_message());
             return OK;
         }
         log_debug("%s", error_message());

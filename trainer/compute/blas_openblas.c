@@ -2,11 +2,20 @@
 /*
  * OpenBLAS by dlopen(). It chooses its kernels by the CPU's model number, falls back to the oldest
  * for an unknown number, and honours OPENBLAS_CORETYPE instead, but only while it loads.
+ *
+ * Its first product allocates a buffer, which it keeps for later ones; where that fails, as with
+ * ulimit -v, it tries again without end. Therefore load() looks whether there is room, and makes
+ * that product. With several threads, those that multiply at once need a buffer each.
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "trainer/compute/blas_library.h"
+
+#define BUFFER_BYTES \
+    (((size_t)32 << 22) + (1 << 20)) /* BUFFER_SIZE of x86-64 and ARM64, and more */
+#define TRIAL 128 /* rows and columns: smaller products need no buffer on some processors */
 
 enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
 
@@ -16,6 +25,22 @@ typedef void sgemm_function(int order, int a_transpose, int b_transpose, int m, 
 
 static void *handle;
 static sgemm_function *sgemm;
+
+static enum error make_buffer(sgemm_function *multiply_once)
+{
+    static float factor[TRIAL * TRIAL], product[TRIAL * TRIAL];
+    void *room =
+        mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return error_set(ERROR_UNAVAILABLE,
+                         "no address space for its buffer of %zu MiB (ulimit -v, or "
+                         "vm.overcommit_memory)",
+                         BUFFER_BYTES >> 20);
+    munmap(room, BUFFER_BYTES);
+    multiply_once(ROW_MAJOR, AS_IS, AS_IS, TRIAL, TRIAL, TRIAL, 1, factor, TRIAL, factor, TRIAL, 0,
+                  product, TRIAL);
+    return OK;
+}
 
 static enum error load_once(const char *core)
 {
@@ -28,6 +53,8 @@ static enum error load_once(const char *core)
     enum error error = blas_load_file(files, variables, core ? 2 : 1, &loaded);
     if (!error)
         error = blas_find(loaded, "OpenBLAS", "cblas_sgemm", &function);
+    if (!error)
+        error = make_buffer((sgemm_function *)function);
     if (error)
         return error;
     sgemm = (sgemm_function *)function;
