@@ -232,6 +232,8 @@ enum error file_make_folder(const char *path)
         if (S_ISDIR(status.st_mode))
             return OK;
         reason = ENOTDIR;
+    } else if (reason == EEXIST) {
+        return error_set_errno(ERROR_IO, errno, "cannot follow %s, which is a link", path);
     }
     return error_set_errno(ERROR_IO, reason, "cannot make folder %s", path);
 }

@@ -204,6 +204,13 @@ static void test_folders_are_made_with_parents(void **state)
     assert_ok(file_write_whole(path_of("f"), "x", 1));
     assert_fails(file_make_folders(path_of("f")), ERROR_NOT_FOUND, "Not a directory");
     assert_fails(file_make_folders(path_of("f/g")), ERROR_NOT_FOUND, "Not a directory");
+    assert_int_equal(symlink("x", path_of("link")), 0);
+    assert_ok(file_make_folders(path_of("link/w")));
+    assert_int_equal(symlink("nowhere", path_of("astray")), 0);
+    assert_fails(file_make_folders(path_of("astray")), ERROR_NOT_FOUND,
+                 "astray, which is a link: No such file");
+    assert_fails(file_make_folders(path_of("astray/w")), ERROR_NOT_FOUND,
+                 "astray, which is a link: No such file");
 }
 
 static void test_folders_that_were_made_are_taken_back(void **state)
