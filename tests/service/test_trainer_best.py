@@ -113,6 +113,23 @@ def test_an_interrupted_training_keeps_the_same(start, few, test_store, tmp_path
     assert (logdir / BEST).read_bytes() == (whole / BEST).read_bytes()
 
 
+def test_a_training_whose_only_test_was_interrupted_has_a_best(served, store, test_store, tmp_path):  # noqa: F811
+    """It comes after the last save: whoever starts again has nothing left to train, but that test."""
+    logdir = tmp_path / "run"
+    chosen = {"test_store": test_store, "test_every": 0}
+    train(served, store, logdir, **chosen)
+    before = evaluate_best(test_store, logdir, "--best")
+    (logdir / BEST).unlink()
+    (tmp_path / "narrow.csv").write_text("0,1\n")
+    done = train(served, store, logdir, **{**chosen, "test_store": f"csv:{tmp_path / 'narrow.csv'}?label=0&header=no"})
+    assert "there is no best model: " in done.stderr and "narrow.csv" in done.stderr and not (logdir / BEST).exists()
+    done = train(served, store, logdir, **chosen)
+    assert "nothing is left to train" in done.stderr and "step 120 had not been tested" in done.stderr
+    assert evaluate_best(test_store, logdir, "--best") == before
+    kept = (logdir / BEST).stat().st_ino
+    assert "had not been tested" not in train(served, store, logdir, **chosen).stderr and (logdir / BEST).stat().st_ino == kept
+
+
 def test_the_best_is_never_rotated_away(few, test_store, tmp_path):  # noqa: F811
     logdir = tmp_path / "run"
     train(*few, logdir, test_store=test_store, **{**OVERFITTED, "train_steps": 300})

@@ -343,7 +343,7 @@ static enum error say_done(struct training *training)
         log_info("%s has step %" PRId64 " of %" PRId64 ": nothing is left to train",
                  checkpoint_path(checkpoint), checkpoint_step(checkpoint),
                  training->options->train_steps);
-    return error;
+    return error ? error : training_keep_last(training);
 }
 
 static enum error run(struct training *training)

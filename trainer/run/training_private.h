@@ -93,6 +93,9 @@ double training_accuracy(const struct model_score *score);
 double training_loss_a_row(const struct model_score *score);
 /* Opens the logdir's best model, if there are tests. */
 enum error training_open_best(struct training *training) MUST_CHECK;
+/* Where nothing is left to train: a run that was ended during its only test, which follows the last
+ * save, left no best model; its last step is tested and kept as that. What fails is a warning. */
+enum error training_keep_last(const struct training *training) MUST_CHECK;
 /* Scores the test set at the current step, once. */
 enum error training_test(struct training *training) MUST_CHECK;
 /* The same if a test is due. `before`: the global step before the latest batch; other workers may

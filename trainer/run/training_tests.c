@@ -3,9 +3,13 @@
 #include "trainer/run/training_private.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "common/log.h"
+#include "common/stop.h"
 #include "common/text.h"
+#include "trainer/run/best_checkpoint.h"
+#include "trainer/run/evaluation.h"
 
 double training_accuracy(const struct model_score *score)
 {
@@ -86,4 +90,46 @@ enum error training_open_best(struct training *training)
     enum error error = best_model_open(parts->logdir, &parts->facts, parts->test_set, parts->model,
                                        &training->best);
     return error || step == 0 || every == 0 || step % every > 0 ? error : training_test(training);
+}
+
+static enum error keep_last(const struct training *training)
+{
+    const struct training_options *options = training->options;
+    const struct trained_model_options model = {.checkpoint =
+                                                    checkpoint_path(training->parts.checkpoint),
+                                                .borrowed = &training->parts.engine,
+                                                .bad_rows = options->bad_rows};
+    const struct trained_model_source source = {.store_uri = options->test_store_uri};
+    struct trained_model trained;
+    struct evaluation evaluation;
+    struct best_checkpoint best;
+    enum error error = trained_model_open(&model, &trained);
+    if (error)
+        return error;
+    error = evaluation_run(&trained, &source, &evaluation);
+    best_checkpoint_init(&best, options->logdir, INFINITY, -1);
+    if (!error)
+        best_checkpoint_consider(&best, trained.checkpoint, evaluation.loss);
+    if (!error && best.step >= 0)
+        log_info("step %" PRId64 " had not been tested: its test loss is %g a row, and "
+                 "--best of evaluate, predict and export takes it",
+                 best.step, best.loss);
+    evaluation_release(&evaluation);
+    trained_model_close(&trained);
+    return error;
+}
+
+enum error training_keep_last(const struct training *training)
+{
+    struct checkpoint *best = NULL;
+    if (!training->options->test_store_uri)
+        return OK;
+    enum error error = logdir_best(training->parts.logdir, &best);
+    if (!error && !best)
+        error = keep_last(training);
+    checkpoint_close(best);
+    if (!error || stop_requested())
+        return error;
+    log_warning("there is no best model: %s", error_message());
+    return OK;
 }
