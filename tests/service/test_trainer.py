@@ -676,6 +676,20 @@ def test_rows_without_labels_are_predicted(trained, demo, tmp_path):
         assert "label" in done.stderr
 
 
+def test_features_beyond_the_model_are_told(sampler, tmp_path):
+    """Sums that overflow: JSON has no NaN, and a prediction of one is no prediction."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text("label,a,b\n" + "".join(f"{i % 2},{i % 2}.5,{-(i % 2)}.5\n" for i in range(20)))
+    train(sampler("--store", f"csv:{rows}"), f"csv:{rows}", tmp_path / "run")
+    rows.write_text("label,a,b\n0,3e38,-3e38\n1,3e38,3e38\n0,-3e38,-3e38\n1,1.5,-1.5\n")
+    scored = run("trainer", "evaluate", "--store", f"csv:{rows}", "--logdir", tmp_path / "run", "--format", "json").stdout
+    result = json.loads(scored, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert result["rows"] == 4 and result["mean_cross_entropy"] is None
+    done = run("trainer", "predict", "--store", f"csv:{rows}", "--logdir", tmp_path / "run")
+    bad = sum("nan" in line or "inf" in line for line in done.stdout.splitlines())
+    assert 0 < bad < 4 and re.search(rf"{bad} rows? ha(s|ve) a prediction that is not finite", done.stderr), done.stderr
+
+
 def test_predictions_on_a_full_disk(trained, test_store):
     with open("/dev/full", "wb") as full:
         done = subprocess.run([run.__globals__["program"]("trainer"), "predict", "--store", test_store, "--logdir", str(trained)],

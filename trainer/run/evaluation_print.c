@@ -2,6 +2,7 @@
 #include "trainer/run/evaluation_print.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -89,10 +90,11 @@ void evaluation_print_text(const struct evaluation *evaluation, const struct cla
 
 /* ---- JSON --------------------------------------------------------------- */
 
+/* JSON has no NaN and no infinity. */
 static void add_member(struct buffer *out, const char *key, double value)
 {
     char text[TEXT_REAL_BYTES];
-    buffer_print(out, ",\"%s\":%s", key, text_of_real(value, text));
+    buffer_print(out, ",\"%s\":%s", key, isfinite(value) ? text_of_real(value, text) : "null");
 }
 
 static void add_figures(struct buffer *out, const struct confusion_figures *figures)

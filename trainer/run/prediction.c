@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/run/prediction.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +22,7 @@ struct predicting {
     float *output;                 /* [rows of a batch, outputs] */
     struct buffer lines;
     struct output *out;
+    int64_t not_finite; /* rows */
 };
 
 static void add_integer(struct buffer *lines, int64_t value)
@@ -50,13 +53,17 @@ static void add_prediction(struct predicting *predicting, const float *output)
 {
     const struct classes *classes = predicting->classes;
     struct buffer *lines = &predicting->lines;
+    bool finite = true;
     if (classes) {
         buffer_add(lines, ",", 1);
         buffer_add_csv(lines, classes->texts[classes_choose(output, classes->count)]);
     }
-    for (size_t i = 0; i < (classes ? classes->count : 1); i++)
+    for (size_t i = 0; i < (classes ? classes->count : 1); i++) {
+        finite &= isfinite(output[i]);
         buffer_print(lines, ",%.9g", (double)output[i]);
+    }
     buffer_add(lines, "\n", 1);
+    predicting->not_finite += !finite;
 }
 
 static enum error write_lines(struct predicting *predicting)
@@ -131,6 +138,11 @@ static enum error predict_store(struct predicting *predicting,
         trained_model_run(predicting->trained, source, store, predict_rows, predicting);
     if (!error)
         error = write_lines(predicting);
+    if (!error && predicting->not_finite > 0)
+        log_warning("%" PRId64 " %s a prediction that is not finite, which says nothing: the "
+                    "features are too large for this model",
+                    predicting->not_finite,
+                    text_plural(predicting->not_finite, "row has", "rows have"));
     return error ? error : output_flush(predicting->out);
 }
 
