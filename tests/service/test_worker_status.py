@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from cluster_cases import ADDITIVE, Cluster, paced  # noqa: F401, fixture
-from conftest import PATIENCE_S, wait_for
+from conftest import PATIENCE_S, free_port, wait_for
 from test_cluster_http import figures, get, status, write_token
 from test_http_access import make_certificate
 from test_trainer import options, served, store, train_fails  # noqa: F401, fixtures
@@ -64,6 +64,16 @@ def test_every_family_has_its_help(alone, served):  # noqa: F811
     assert found["tombola_worker_train_steps"] == 10**9 and found["tombola_worker_global_step"] > 0
     for name in set(re.findall(r"^(tombola_worker_\w+?)(?:_bucket|_sum|_count)?[{ ]", text, re.MULTILINE)):
         assert f"# HELP {name} " in text or f"# HELP {name}_" in text, name
+
+
+def test_alone_it_lives_while_the_sampler_is_not_there(alone):
+    """A probe would end it else, however patient it is. It has printed nothing yet."""
+    one = alone(f"http://127.0.0.1:{free_port()}")
+    one.wait_for_log("trying again")
+    where = address(one)
+    assert get(where, "/healthz") == (200, "ok\n") and get(where, "/readyz")[0] == 503
+    assert status(where)["phase"] == "starting"
+    one.stop(status=143)
 
 
 def test_before_it_trains_it_lives_and_is_not_ready(start, store, tmp_path, served):  # noqa: F811

@@ -181,10 +181,15 @@ enum error report_open(const struct report_options *options, struct report **ret
         return error;
     }
     report->started = true;
-    printf("Worker %" PRId64 ": %s...\n", options->worker,
-           options->is_chief ? "Initializing session" : "Waiting for session to be initialized");
     *ret_report = report;
     return OK;
+}
+
+void report_initializing(const struct report *report)
+{
+    const struct report_options *options = &report->options;
+    printf("Worker %" PRId64 ": %s...\n", options->worker,
+           options->is_chief ? "Initializing session" : "Waiting for session to be initialized");
 }
 
 void report_close(struct report *report)

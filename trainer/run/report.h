@@ -38,12 +38,13 @@ void report_bad_rows(int64_t count, enum bad_rows bad_rows);
 
 struct report;
 
-/* Starts the thread and prints "Worker 0: Initializing session...", or that it waits for the
- * chief. */
+/* Starts the thread; prints nothing. */
 enum error report_open(const struct report_options *options, struct report **ret_report) MUST_CHECK;
 /* Stops the thread and flushes. NULL is legal. */
 void report_close(struct report *report);
 
+/* Prints "Worker 0: Initializing session...", or that it waits for the chief. */
+void report_initializing(const struct report *report);
 void report_initialized(struct report *report);
 /* "Training begins @ ..."; `step` is the current global step. */
 void report_begin(struct report *report, int64_t step);

@@ -346,7 +346,9 @@ static enum error say_done(struct training *training)
     return error ? error : training_keep_last(training);
 }
 
-static enum error run(struct training *training)
+/* The report, and the status that a probe asks for, come before whatever may be waited for: a
+ * sampler, a logdir that another trainer holds, a parameter server. */
+static enum error open_report(struct training *training)
 {
     const struct training_options *options = training->options;
     struct report_options report = {.worker = options->cluster->index,
@@ -359,10 +361,16 @@ static enum error run(struct training *training)
     enum error error = report_open(&report, &training->report);
     if (!error)
         error = training_status_open(options, training->report, &training->status);
-    if (!error && !options->cluster->is_alone)
-        error = training_parts_join(&training->parts, options);
-    else if (!error)
-        error = saver_open(training->parts.logdir, &training->saver);
+    return error;
+}
+
+static enum error run(struct training *training)
+{
+    const struct training_options *options = training->options;
+    report_initializing(training->report);
+    enum error error = options->cluster->is_alone
+                           ? saver_open(training->parts.logdir, &training->saver)
+                           : training_parts_join(&training->parts, options);
     if (!error)
         error = training_parts_open(&training->parts);
     if (!error)
@@ -401,6 +409,8 @@ enum error training_run(const struct training_options *options)
         return evaluator_run(options);
     if (cluster_runs_server(cluster))
         error = parameter_server_start(options, &server);
+    if (!error)
+        error = open_report(&training);
     if (!error && cluster->is_alone)
         error = training_parts_take_logdir(&training.parts, options, &done);
     if (!error)
