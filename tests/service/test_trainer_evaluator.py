@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_cases import Cluster
+from cluster_cases import ADDITIVE, Cluster
 from conftest import PATIENCE_S, free_port, run, run_fails, wait_for
 from test_events import read_events
 from test_trainer import checkpoints, newest, options, read_checkpoint, served, store, test_store, train  # noqa: F401, fixtures
@@ -246,6 +246,30 @@ def test_what_was_stopped_early_stays_so_whatever_epochs_it_began_with(start, sa
     alone.wait_for_log("where --early-stopping ended training: nothing is left to train")
     assert alone.wait() == 0, alone.stderr
     assert newest(logdir).read_bytes() == before
+
+
+@pytest.mark.plain
+def test_an_evaluator_that_comes_back_does_not_count_the_best_as_worse(start, served, store, test_store, tmp_path):  # noqa: F811
+    """Nothing is learnt, so that every later checkpoint is no better; it asks for the end in vain, as there is no server."""
+    cluster = Cluster(start, served, store, tmp_path / "run", test_store=test_store, train_steps=10**9,
+                      early_stopping=2, **ADDITIVE)
+
+    def train_to(step):
+        train(served, store, tmp_path / "run", train_steps=step, **ADDITIVE)
+
+    train_to(100)
+    for last in (False, True):
+        watching = cluster.task("evaluator", 0, log_level="debug")
+        watching.wait_for_log("step 100: loss")
+        wait_for(best_of(tmp_path / "run").exists, "the best model is not kept")
+        if not last:
+            watching.kill()
+    for step in (150, 200):
+        train_to(step)
+        watching.wait_for_log(f"step {step}: loss")
+    watching.wait_for_log("Connection refused")
+    assert watching.stderr.index("step 200: loss") < watching.stderr.index("Connection refused")
+    watching.kill()
 
 
 def test_a_training_without_a_chance_to_be_stopped_goes_on(start, served, store, test_store, tmp_path):  # noqa: F811

@@ -32,7 +32,7 @@ void best_checkpoint_consider(struct best_checkpoint *best, const struct checkpo
 {
     int64_t step = checkpoint_step(checkpoint);
     if (!(loss < best->loss)) {
-        best->worse++;
+        best->worse += step != best->step; /* a restarted evaluator scores the best one again */
         return;
     }
     best->worse = 0;
