@@ -269,6 +269,33 @@ static void test_a_conversion_that_fails_says_so(void **state)
     close_all(&w);
 }
 
+/* Whoever saves the values counts its batch as not learnt from. */
+static void test_an_update_that_fails_is_not_made(void **state)
+{
+    float values[FLOATS];
+    struct work w = {0};
+    struct optimizer optimizer;
+    char plan[32];
+    (void)state;
+    skip_without_emulation();
+    open_kernel(&(void *){"cuda"});
+    assert_ok(optimizer_init(&optimizer, "sgd", 0.5));
+    assert_ok(device_memory_new(device, FLOATS * sizeof(float), &w.memory));
+    assert_ok(kernel_fill(kernel, 1, FLOATS, w.memory));
+    struct kernel_update update = {
+        .count = FLOATS / 2, .gradient = w.memory, .parameters = (float *)w.memory + FLOATS / 2};
+    for (int number = 1; number < 4; number++) { /* cudaSetDevice(), the launch, neither */
+        snprintf(plan, sizeof(plan), number < 3 ? "call:%d" : "", number);
+        setenv("EMULATED_GPU_FAILS", plan, 1);
+        enum error error = kernel_update(kernel, &optimizer, 1, &update);
+        unsetenv("EMULATED_GPU_FAILS");
+        assert_int_equal(error, number < 3 ? ERROR_IO : OK);
+        assert_ok(kernel_read(kernel, w.memory, FLOATS, values));
+        assert_float_equal(values[FLOATS - 1], error ? 1 : 0.5, 0);
+    }
+    close_all(&w);
+}
+
 static void test_pages_that_cannot_be_registered(void **state)
 {
     struct device *cuda;
@@ -365,6 +392,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_pieces_of_work),
     cmocka_unit_test(test_a_reservation_that_failed_leaves_a_kernel),
     cmocka_unit_test(test_a_conversion_that_fails_says_so),
+    cmocka_unit_test(test_an_update_that_fails_is_not_made),
     cmocka_unit_test(test_pages_that_cannot_be_registered),
     cmocka_unit_test(test_a_GPU_without_code),
     cmocka_unit_test(test_without_cublas_the_cpu_computes_unless_the_GPU_was_named),

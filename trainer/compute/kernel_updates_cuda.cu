@@ -80,6 +80,10 @@ enum error kernel_cuda_update(struct kernel *kernel, const struct optimizer *opt
     cudaStream_t stream = kernel_cuda_stream(kernel);
     unsigned blocks = kernel_cuda_blocks(u->count, THREADS);
     float rate = optimizer_rate(optimizer, t);
+    /* An earlier failure must not be taken for that of an update, which is then not made. */
+    enum error error = kernel_cuda_check(kernel, "before an update");
+    if (error)
+        return error;
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
         update_sgd<<<blocks, THREADS, 0, stream>>>(u->count, rate, *optimizer, u->only_if,
