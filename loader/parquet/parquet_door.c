@@ -18,7 +18,25 @@
     "read_parquet(\"x.parquet\").to_csv(\"x.csv\", index=False))"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct parquet_module *loaded; /* NULL: not yet */
+
+static void enter(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void leave(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* fork() waits while another thread loads: the child would have a lock that is never released, and
+ * half a module. */
+static void follow_forks(void)
+{
+    pthread_atfork(enter, leave, leave);
+}
 
 /* The module of the build, if the program has not been installed yet. */
 static bool find_beside(char out[PATH_MAX])
@@ -62,7 +80,8 @@ enum error parquet_door_open(const struct parquet_module **ret_module)
 {
     char beside[PATH_MAX];
     enum error error = OK;
-    pthread_mutex_lock(&lock);
+    pthread_once(&once, follow_forks);
+    enter();
     if (!loaded) {
         const char *path = getenv("TOMBOLA_PARQUET_MODULE");
         if (!path)
@@ -70,6 +89,6 @@ enum error parquet_door_open(const struct parquet_module **ret_module)
         error = load(path);
     }
     *ret_module = loaded;
-    pthread_mutex_unlock(&lock);
+    leave();
     return error;
 }
