@@ -96,6 +96,7 @@ static void heed_group(struct machine *machine, const char *folder, const char *
     uint64_t quota[2], period[2];
     if (!controllers[0]) {
         lower_memory(machine, folder, "memory.max", "memory.current", "inactive_file");
+        lower_memory(machine, folder, "memory.high", "memory.current", "inactive_file");
         if (read_numbers(folder, "cpu.max", quota) == 2)
             lower_processors(machine, quota[0], quota[1]);
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What this process may use of the machine: processors by affinity and cgroup quota, memory by
- * cgroup limit (versions 1 and 2, including parent groups). In a container with two of 64
- * processors and 1 GiB, threads and buffers should be sized accordingly.
+ * cgroup limit (versions 1 and 2, including parent groups; memory.high, too, above which the kernel
+ * slows a process down). In a container with two of 64 processors and 1 GiB, threads and buffers
+ * should be sized accordingly.
  */
 #ifndef COMMON_MACHINE_H
 #define COMMON_MACHINE_H

@@ -79,6 +79,9 @@ static void test_free_memory(void **state)
     put("sys/fs/cgroup/kube/pod/memory.max", "max\n");
     put("sys/fs/cgroup/kube/pod/memory.current", "1\n");
     assert_true(look().free_bytes == GIB);
+    put("sys/fs/cgroup/kube/pod/memory.high", "268435457\n");
+    assert_true(look().free_bytes == GIB / 4);
+    put("sys/fs/cgroup/kube/pod/memory.high", "max\n");
     put("sys/fs/cgroup/kube/memory.max", "1024\n"); /* lowered below what is used */
     assert_true(look().free_bytes == 1);
     put("sys/fs/cgroup/kube/memory.max", "max\n");
