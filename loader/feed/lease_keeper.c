@@ -282,11 +282,12 @@ static enum error name_worker(struct lease_keeper *keeper, const char *worker)
     char host[65] = "", shown[TEXT_QUOTE_BYTES];
     uint32_t chance = (uint32_t)clock_now_ns();
     size_t length = worker ? strlen(worker) : 0;
-    if (length >= SAMPLER_WORKER_BYTES || (worker && strspn(worker, allowed) != length))
+    if (worker &&
+        (length == 0 || length >= SAMPLER_WORKER_BYTES || strspn(worker, allowed) != length))
         return error_set(ERROR_USAGE, "%s is not the name of a worker: 1 to %d of [A-Za-z0-9._:-]",
                          text_quote(shown, sizeof(shown), worker, length),
                          SAMPLER_WORKER_BYTES - 1);
-    if (length > 0) {
+    if (worker) {
         memcpy(keeper->worker, worker, length + 1);
         /* Above all seqs that an earlier worker of this name has used. */
         atomic_init(&keeper->next_seq, (int64_t)(clock_wall_seconds() * 1e6));

@@ -407,6 +407,8 @@ static void test_names_of_workers(void **state)
                  "is not the name of a worker");
     assert_fails(lease_keeper_start("http://h", NULL, NULL, "a b", 1, &keeper), ERROR_USAGE,
                  "\"a b\"");
+    assert_fails(lease_keeper_start("http://h", NULL, NULL, "", 1, &keeper), ERROR_USAGE,
+                 "\"\" is not the name of a worker");
     assert_fails(lease_keeper_start("http://h", NULL, "a/b", "a", 1, &keeper), ERROR_USAGE,
                  "\"a/b\"");
     assert_null(keeper);
