@@ -36,6 +36,7 @@ _BAD_ROWS = {"fail": 0, "skip": 1, "replace": 2}
 _LABELS = {"int64": "q", "float32": "f", "float64": "d"}
 _LABELS_ON_DEVICE = {"float64": 1, "int64": 2, "float32": 3, None: 4}  # enum tombola_labels
 _ONE_HOT: dict[bool | str, int] = {True: 5, "float32": 5, "uint8": 6}  # the same
+_FLAGS = {False: False, True: True}  # a text such as "no" would be true
 _WEIGHTS: dict[bool | str, int] = {False: 0, True: 1, "float32": 1, "float64": 2}  # enum tombola_weights
 _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
 _STATE, _EPOCH = "tombola", "epoch"  # the keys of a state_dict()
@@ -183,7 +184,7 @@ class Loader:
         if pull is None:
             pull = "lease" if rank is None and world is None and parts is None and state is None else "index"
         self._convert = converter(output)
-        self._output, self._copies, self._epochs = output, copy, count("epochs", epochs)
+        self._output, self._copies, self._epochs = output, _choose("copy", copy, _FLAGS), count("epochs", epochs)
         self._options: dict[str, Any] = {
             "sampler": url,
             "store": path("store", store),
@@ -203,10 +204,10 @@ class Loader:
             "cache_dir": path("cache_dir", cache_dir),
             "cache_limit": count("cache_limit", cache_limit),
             "patience_ms": -1 if patience is None else max(1, round(min(number("patience", patience, positive=True), 1e12) * 1000)),
-            "trust_labels": trust_labels,
+            "trust_labels": _choose("trust_labels", trust_labels, _FLAGS),
             "rank": 0 if rank is None else count("rank", rank),
             "world": 0 if world is None else count("world", world, 1),
-            "pad": pad,
+            "pad": _choose("pad", pad, _FLAGS),
             "part": 0 if part is None else count("part", part),
             "parts": 0 if parts is None else count("parts", parts, 1),
             "bucket_window": count("bucket_window", bucket_window),
@@ -216,7 +217,7 @@ class Loader:
             "labels": _LABELS_ON_DEVICE[label_dtype] if one_hot is False else _choose("one_hot", one_hot, _ONE_HOT),
             "classes": count("num_classes", num_classes),
             "weights": _choose("weights", weights, _WEIGHTS),
-            "groups": bool(groups),
+            "groups": _choose("groups", groups, _FLAGS),
             "recipe": text("recipe", recipe),
             **moments(mean, std),
         }
@@ -233,7 +234,7 @@ class Loader:
         self.device, self.feature_names = described["device"], described["feature_names"]
         self.classes, self.groups = described["label_texts"], described["group_texts"]
         self.recipe = described["recipe"]
-        self._weighted, self._grouped = weights is not False, groups
+        self._weighted, self._grouped = self._options["weights"] > 0, self._options["groups"]
         self.dtype = ("uint8", "float32", "int32")[described["element"]]
         self.label_dtype = _LABELS_OF_KIND[described["label_kind"]] and (label_dtype or _LABELS_OF_KIND[described["label_kind"]])
         self.shape = described["shape"] if lengths is None else lengths
