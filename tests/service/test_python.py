@@ -712,7 +712,7 @@ assert states[5:] == states[2:5], [state["tombola"]["next_index"] for state in s
 
 
 def test_a_state_of_a_later_epoch_is_loaded_in_the_middle_of_a_loop(program):
-    """The loop goes on with the rest of that epoch."""
+    """The loop goes on with the rest of that epoch, which may be empty."""
     program("""
 loader = tombola.Loader(url, store, batch_size=100, pull="index")
 first = [ids.tolist() for ids, _, _ in loader]
@@ -720,7 +720,7 @@ second, states = [], []
 for ids, _, _ in loader:
     second.append(ids.tolist())
     states.append(loader.state_dict())
-for state, rest in ((states[4], second[5:]), (states[-1], None)):
+for state, rest in ((states[4], second[5:]), (states[-1], [])):
     again = tombola.Loader(url, store, batch_size=100, pull="index")
     seen = []
     for ids, _, _ in again:
@@ -728,11 +728,48 @@ for state, rest in ((states[4], second[5:]), (states[-1], None)):
         if len(seen) == 3:
             again.load_state_dict(state)
     assert seen[:3] == first[:3]
-    if rest is None:
-        assert len(seen) == 3 + len(first) and seen[3:] != first, "the third epoch"
-    else:
-        assert seen[3:] == rest, (len(seen), len(rest))
+    assert seen[3:] == rest, (len(seen), len(rest))
 """, "--epochs", 3)
+
+
+@pytest.mark.parametrize("epochs", [1, 0])
+@pytest.mark.parametrize("parts, where", [(1, "in"), (2, "in"), (1, "behind")])
+def test_a_state_of_an_epochs_last_batch(program, parts, where, epochs):
+    """Saved in the loop, its rest is empty, for one as for several; saved behind it, the next loop comes: the whole one."""
+    program(f"""
+parts, inside = {parts}, {where == "in"}
+options = dict(batch_size=500, pull="index")  # 4 batches an epoch
+right = [ids.tolist() for ids, _, _ in tombola.Loader(url, store, epochs=0, **options)]
+again, taken = [], []
+for part in range(parts):
+    share = dict(options, part=part, parts=parts)
+    loader = tombola.Loader(url, store, epochs={epochs}, **share)
+    for step, _ in enumerate(loader, 1):
+        if step == 4 // parts:
+            state = loader.state_dict()
+            break
+    state = json.loads(json.dumps(state if inside else loader.state_dict()))
+    again.append(tombola.Loader(url, store, state=state, **share))
+for _ in range(3):
+    taken.append([ids.tolist() for loader in again for ids, _, _ in loader])
+assert list(map(sorted, taken)) == [*([[]] if inside else []), sorted(right[4:8]), sorted(right[8:]), *([] if inside else [[]])]
+""", "--epochs", 3)
+
+
+def test_a_state_is_saved_without_a_sampler(program):
+    """Behind a loop that ended since the sampler is gone, as in it."""
+    program("""
+server = tombola.serve(store, seed=1)
+loader, seen = tombola.Loader(server, batch_size=10, pull="index", slots=2, patience=1), 0
+try:
+    for step, _ in enumerate(loader, 1):
+        seen, inside = step, loader.state_dict()
+        if step == 5:
+            server.close()
+except tombola.SamplerError:
+    pass
+assert 5 <= seen < 200 and loader.state_dict() == inside
+""")
 
 
 @pytest.mark.parametrize("options", [(), ("--tail", "span"), ("--tail", "drop")], ids=["keep", "span", "drop"])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from tombola import _core
 from tombola.arrays import converter, current_stream
-from tombola.errors import UsageError
+from tombola.errors import Error, UsageError
 from tombola.moments import moments
 from tombola.options import count, count_or_auto, counts, number, path, single, text
 
@@ -42,6 +42,7 @@ _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
 _STATE, _EPOCH = "tombola", "epoch"  # the keys of a state_dict()
 _DIMENSIONS = 16  # of a row, as in core.h and in IDX files
 _SLICE_MS = 100  # for so long a task that is cancelled waits
+_PEEK_MS = 1000  # for so long state_dict() behind a loop waits for the next one's first batch
 
 _Choice = TypeVar("_Choice")
 
@@ -275,6 +276,7 @@ class Loader:
         self._feed, self._state = opened[0], state
         # The epoch that the next loop gets, or the rest of; None: that of its first batch.
         self._epoch = epoch
+        self._resumes = state is not None  # with the rest of a loop, even if that is empty
         self._waiting: list[_core.Batch] = []  # what a loop left for the next one
         self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops)
         multiprocessing.util.Finalize(self, self._at_exit, exitpriority=0)  # its processes end without atexit
@@ -324,7 +326,8 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """With pull="index": progress, for Loader(state=...) or load_state_dict(), also with another `world`. A loop's current
-        batch counts as trained: save after its step, with the model. Batches fetched ahead do not count."""
+        batch counts as trained: save after its step, with the model. Batches fetched ahead do not count. A state saved in a
+        loop resumes with the rest of that loop, which is empty after its last batch; one saved behind it, with the next loop."""
         self.done()
         with self._lock:
             begun = self._feed.stats()["batches"] > 0
@@ -335,7 +338,18 @@ class Loader:
                     return dict(self._state)
                 if first := self._take():  # which order it is, comes with the first batch
                     self._waiting.append(first)
-        return {_STATE: json.loads(self._feed.state()), **({} if self._epoch is None else {_EPOCH: self._epoch})}
+            epoch = self._epoch
+            if begun and self._newest() is None and self._options["parts"] <= 1:
+                self._peek()
+                if self._waiting:  # the loop may have been left at its epoch's last batch
+                    epoch = self._waiting[-1].round_epoch
+        return {_STATE: json.loads(self._feed.state()), **({} if epoch is None else {_EPOCH: epoch})}
+
+    def _peek(self) -> None:
+        """A state is saved also when there is no next batch, as the sampler is gone."""
+        with contextlib.suppress(Error):
+            if not self._waiting and (following := self._take(_PEEK_MS)):
+                self._waiting.append(following)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes from there, also in the middle of a loop; the first batch fails if the sampler has another order."""
@@ -442,13 +456,15 @@ class Epoch(_core.Iteration):
     def _is_over(self, batch: _core.Batch) -> bool:
         """Does the batch belong to the next loop? Then it is kept for it."""
         loader, epoch = self._loader, batch.round_epoch  # the same in all ranks, whose loops end together
-        if self._first is None and loader._options["parts"] > 1:  # a part may have no batch of the epoch that others are in
+        # A part, or the rest of a state's loop, may have no batch of the epoch.
+        if self._first is None and (loader._resumes or loader._options["parts"] > 1):
             self._first = loader._epoch
+        loader._resumes = False
         # A stream may go back, but what another worker left behind does not tell that.
         if self._first is None or (epoch < self._first and batch.attempt <= 1):
             self._first = epoch
         is_over = loader._epochs > 0 and epoch >= self._first + loader._epochs
-        loader._epoch = self._first + (loader._epochs if is_over else 0)
+        loader._epoch = self._first + (loader._epochs if is_over else 0) if loader._epochs > 0 else epoch
         if is_over:
             loader._waiting.append(batch)
         return is_over
