@@ -222,14 +222,38 @@ static char *add_names(const struct parquet_columns *columns, const struct parqu
     return text;
 }
 
+/* A list's items may have the name of a column: two features of one name would be mistaken for each
+ * other where they are matched by name. */
+static enum error check_feature_names(const struct parquet_columns *columns)
+{
+    struct text_set names = {.count = 0};
+    char shown[TEXT_QUOTE_BYTES];
+    enum error error = OK;
+    for (size_t i = 0; i < columns->features && !error; i++) {
+        const char *name = columns->feature_names[i];
+        uint32_t number;
+        error = text_set_borrow(&names, name, strlen(name), &number);
+        if (!error && number < i)
+            error = error_set(ERROR_INPUT,
+                              "two features are called %s, a list's item and a column; give one "
+                              "another name, or leave one out (features=A,B,C in the URI)",
+                              text_quote(shown, sizeof(shown), name, strlen(name)));
+    }
+    text_set_release(&names);
+    return error;
+}
+
 enum error parquet_columns_finish(struct parquet_columns *columns)
 {
+    size_t lists = 0, singles = 0;
     size_t bytes = 0;
     columns->features = 0;
     for (size_t i = 0; i < columns->read_count; i++) {
         struct parquet_column *column = &columns->read[i];
         if (column->role != COLUMN_FEATURE)
             continue;
+        lists += arrow_type_is_list(&column->type);
+        singles += !arrow_type_is_list(&column->type);
         column->first = columns->features;
         if (column->features > FEATURES_LIMIT - columns->features)
             return error_set(ERROR_INPUT,
@@ -248,5 +272,5 @@ enum error parquet_columns_finish(struct parquet_columns *columns)
         if (columns->read[i].role == COLUMN_FEATURE)
             text = add_names(columns, &columns->read[i], text);
     }
-    return OK;
+    return lists > 0 && lists + singles > 1 ? check_feature_names(columns) : OK;
 }

@@ -184,6 +184,7 @@ def refused():
     write("looks-float-late", {"label": two, "x": of(pa.binary(), [b"", b"\0\0\x80\x3f\0\0\0\x40"])})
     for name, columns in (("two-labels", ["label", "x", "y", "label"]), ("two-features", ["label", "x", "x", "y"])):
         pyarrow.parquet.write_table(pa.table([two] * 4, names=columns), FOLDER / f"{name}.parquet")
+    write("item-and-column", {"label": two, "x": of(pa.list_(pa.int8()), [[1, 2], [3, 4]]), "x.0": two})
     write("twice", {"id": of(pa.int64(), [5, 5]), "label": two, "x": two})
     write("negative-id", {"id": of(pa.int64(), [5, -1]), "label": two, "x": two})
     write("text-id", {"id": of(pa.string(), ["a", "b"]), "label": two, "x": two})

@@ -233,6 +233,7 @@ def test_memory_holds_a_batch_however_well_pages_encode_it(files, module):
     ("two-labels", "label=x", 'two columns are called "label"; give one another name'),
     ("two-labels", "features=y", 'two columns are called "label"; give one another name'),
     ("two-features", "features=x", 'two columns are called "x"; give one another name'),
+    ("item-and-column", "", 'two features are called "x.0", a list\'s item and a column'),
     ("twice", "", "the id 5 is there twice, in the rows 0 and 1"),
     ("negative-id", "", 'row 1: column "id" is -1; an id from 0'),
     ("text-id", "", 'column "id" holds texts; ids must be integers'),
