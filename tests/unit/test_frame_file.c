@@ -373,7 +373,7 @@ static void test_counted_columns_that_cannot_be(void **state)
 static void test_damage_that_only_verify_finds(void **state)
 {
     (void)state;
-    enum { COUNT = 7000000 };
+    enum { COUNT = 5200000 };
     struct frame *frame;
     char path[300], uri[600];
     snprintf(path, sizeof(path), "%s/large.csv", folder);
