@@ -16,7 +16,7 @@ import pytest
 from conftest import BUILD, LONG, PATIENCE_S, SEED, environment, free_port, from_pypi, wait_for
 from test_gateway import gateway, slow_acks  # noqa: F401, a fixture
 from test_http_access import make_certificate, token_file
-from python_package import PYTHON, SOURCES, package, python_with, run, start  # noqa: F401, a fixture
+from python_package import PYTHON, SOURCES, fork, package, python_with, run, start  # noqa: F401, a fixture
 
 pytestmark = pytest.mark.plain
 
@@ -42,11 +42,11 @@ url, store = sys.argv[1:3]
 
 @pytest.fixture
 def program(package, sampler, demo_database):  # noqa: F811
-    """program(script, serve options) -> what it prints, beside a sampler over the demo rows."""
+    """program(script, serve options) -> what it prints, beside a sampler over the demo rows. `by`: how it is started."""
 
-    def run_program(script, *words, status=0, store=demo_database, **more):
+    def run_program(script, *words, by=fork, store=demo_database, **more):
         one = sampler("--store", store, "--seed", 7, *words)
-        return run(package, BEGIN + script, one.url, store, status=status, **more)
+        return by(package, BEGIN + script, one.url, store, **more)
 
     return run_program
 
@@ -145,7 +145,7 @@ def test_a_row_keeps_its_shape(package, sampler, tmp_path):  # noqa: F811
 assert labels is None and x.shape == (4, 2, 3) and (x == np.arange(24).reshape(4, 2, 3)[ids]).all()
 """
     store = f"idx:{tmp_path}/x-images-idx3-ubyte"
-    run(package, BEGIN + script, sampler("--store", store, "--epochs", 1).url, store)
+    fork(package, BEGIN + script, sampler("--store", store, "--epochs", 1).url, store)
     script = """
 try:
     tombola.Loader(url, store, label_dtype="int64")
@@ -155,7 +155,7 @@ else:
     raise AssertionError("it works")
 """
     store = f"csv:{tmp_path}/real.csv"
-    run(package, BEGIN + script, sampler("--store", store).url, store)
+    fork(package, BEGIN + script, sampler("--store", store).url, store)
 
 
 @pytest.mark.parametrize("kind,labels", [("int64", "3,-4"), ("float64", "0.5,-1.25"), ("text", "virginica,setosa"), (None, None)])
@@ -165,7 +165,7 @@ def test_labels_have_their_type(package, sampler, tmp_path, kind, labels):  # no
     lines += [f"{i},{i}.5,{i + 2}" + (f",{values[i % 2]}" if labels else "") for i in range(20)]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     store = f"csv:{tmp_path}/t.csv"
-    run(package, BEGIN + """
+    fork(package, BEGIN + """
 loader, kind, values = tombola.Loader(url, store), sys.argv[3], sys.argv[4].split(",")
 (ids, labels, x), = loader
 assert loader.feature_names == ("a", "b") and x.dtype == np.float32
@@ -183,7 +183,7 @@ def test_one_hot_labels(package, sampler, tmp_path):  # noqa: F811
     (tmp_path / "t.csv").write_text("label,x\n" + "".join(f"{i * i % 5},{i}\n" for i in range(20)))
     (tmp_path / "s.csv").write_text("label,x\n" + "".join(f"{'cab'[i % 3]},{i}\n" for i in range(20)))
     store = f"csv:{tmp_path}/t.csv"
-    run(package, BEGIN + """
+    fork(package, BEGIN + """
 for one_hot, kind in ((True, np.float32), ("float32", np.float32), ("uint8", np.uint8)):
     for classes in (0, 5, 9):
         with tombola.Loader(url, store, one_hot=one_hot, num_classes=classes, copy=classes == 9) as loader:
@@ -215,7 +215,7 @@ def test_rows_that_differ_in_length(package, sampler, tmp_path):  # noqa: F811
     lengths = [i * 37 % 41 for i in range(200)]
     (tmp_path / "t.csv").write_text("label\n" + "".join(f"{i % 3}{(',' + str(i + 1)) * n}\n" for i, n in enumerate(lengths)))
     store = f"csv:{tmp_path}/t.csv?longest=any"
-    run(package, BEGIN + """
+    fork(package, BEGIN + """
 lengths = np.array([i * 37 % 41 for i in range(200)])
 
 def check(ids, labels, x, n, width=None):
@@ -289,7 +289,7 @@ def tokens(sampler, tmp_path):
 
 
 def test_integers_of_32_bits(package, tokens):  # noqa: F811
-    run(package, BEGIN + TOKENS + """
+    fork(package, BEGIN + TOKENS + """
 for words in ({}, {"copy": True}, {"cache": 0, "fetchers": 3}, {"pull": "index", "bucket_window": 4}):
     with tombola.Loader(url, store, batch_size=16, **words) as loader:
         check(loader, np.int32)
@@ -322,7 +322,7 @@ def test_weights_and_groups_come_with_a_batch(package, sampler, tmp_path):  # no
     """Where they are asked for; else a batch is ids, labels, x."""
     (tmp_path / "t.csv").write_text("w,label,g,x\n" + "".join(f"{i}.25,{i % 2},{'ba'[i % 2]},{i}\n" for i in range(20)))
     store = f"csv:{tmp_path}/t.csv?weight=w&group=g"
-    run(package, BEGIN + """
+    fork(package, BEGIN + """
 for weights, kind in ((True, np.float32), ("float32", np.float32), ("float64", np.float64)):
     with tombola.Loader(url, store, weights=weights, groups=True) as loader:
         ids, labels, x, w, g = next(iter(loader))
@@ -348,7 +348,7 @@ def test_a_recipe_makes_the_same_of_another_table(package, sampler, tmp_path):  
     (tmp_path / "train.csv").write_text("age,color,y\n" + "20,red,0\n,blue,1\n40,NA,0\n" * 5)
     (tmp_path / "test.csv").write_text("color,age,y\n" + "mauve,NA,0\nred,7,1\n" * 5)
     store, other = f"csv:{tmp_path}/train.csv?label=y&missing=mean&onehot=*", f"csv:{tmp_path}/test.csv?label=y"
-    run(package, BEGIN + """
+    fork(package, BEGIN + """
 with tombola.Loader(url, store) as train:
     assert train.feature_names == ("age", "color=blue", "color=red") and train.dtype == "float32"
     ids, labels, x = next(iter(train))
@@ -439,7 +439,7 @@ api.PyCapsule_SetName(capsule, used)
 libc.__cxa_atexit(ctypes.c_void_p.from_address(managed + 56), managed, None)  # its deleter
 for kept in (used, capsule):
     api.Py_IncRef(ctypes.py_object(kept))
-""")
+""", by=run)
 
 
 # ---- what counts as trained ---------------------------------------------------------------------------------
@@ -623,7 +623,7 @@ for batch in tombola.Loader(url, store, batch_size=10, epochs=0):
     for one in consumers:
         _, err = one.communicate()
         assert one.returncode in (0, -signal.SIGKILL, -signal.SIGTERM) or "ZeroDivisionError" in err, err
-    run(package, BEGIN + "for batch in tombola.Loader(url, store, batch_size=10, epochs=0): pass", served.url, demo_database)
+    fork(package, BEGIN + "for batch in tombola.Loader(url, store, batch_size=10, epochs=0): pass", served.url, demo_database)
     now = served.get("/streams/default").json
     assert now["state"] == "ended" and now["acked"] == 400, now
 
@@ -639,7 +639,7 @@ for ids, labels, x in tombola.Loader(url, store, batch_size=50, epochs=0):
     first = json.loads(stopped.stdout.readline())
     wait_for(lambda: one.get("/streams/default").json["leased"] > 1, "nothing is fetched ahead")
     stopped.send_signal(signal.SIGSTOP)
-    others = run(package, BEGIN + """
+    others = fork(package, BEGIN + """
 seen = [row for ids, _, _ in tombola.Loader(url, store, batch_size=50, epochs=0) for row in ids.tolist()]
 print(json.dumps(seen))
 """, one.url, demo_database)
@@ -868,7 +868,7 @@ def test_tokens_and_certificates(package, sampler, demo_database, tmp_path):  # 
     """By option or by environment, of which the option wins; of two samplers, too."""
     cert, key = make_certificate(tmp_path, "one")
     secure = sampler("--store", demo_database, "--token-file", token_file(tmp_path / "tokens.json"), "--tls-cert", cert, "--tls-key", key)
-    run(package, BEGIN + """
+    fork(package, BEGIN + """
 cert, = sys.argv[3:]
 assert next(iter(tombola.Loader(url, store, token="secret-trainer", authority=cert)))[2].shape == (100, 784)
 for wrong in ({"token": "secret-nobody", "authority": cert}, {"token": "secret-trainer"}, {"authority": cert, "token": ""},
@@ -910,7 +910,7 @@ with tombola.Loader(*sys.argv[1:], batch_size=100) as loader:
 
 def test_ctrl_c_ends_a_wait(package, sampler, demo_database):  # noqa: F811
     one = sampler("--store", demo_database)
-    run(package, BEGIN + PAUSED, one.url, demo_database)
+    fork(package, BEGIN + PAUSED, one.url, demo_database)
     # Nobody hears a silent sampler: a port that accepts and says nothing.
     program = start(package, BEGIN + """
 import socket
@@ -1214,7 +1214,7 @@ if child == 0:
 _, ended = os.waitpid(child, 0)
 assert ended == 0
 assert len(list(loop)) == 18, "the child took one"
-""")
+""", by=run)
 
 
 @pytest.mark.parametrize("call", ["sys.exit()", "loader.close()", "next(loop)", "next(iter(loader))", "loader.state_dict()"])
@@ -1247,7 +1247,7 @@ try:
 except AssertionError:
     os.kill(child, 9)
     raise
-""", "--epochs", 1, "--lease", 600, CALL=call)
+""", "--epochs", 1, "--lease", 600, CALL=call, by=run)
 
 
 def test_serve_ends_with_its_process(package, demo, tmp_path):  # noqa: F811
@@ -1579,7 +1579,7 @@ for fails, right in ((False, 3), (True, 5)):
     now = status(url)
     assert (now["leased"], now["acked"]) == (0, right), now
 assert sum(len(ids) for ids, _, _ in tombola.Loader(url, store, batch_size=50)) == 2000 - 5 * 50
-""", "--epochs", 1, "--lease", 600)
+""", "--epochs", 1, "--lease", 600, by=run)
 
 
 def test_nothing_grows(program):
@@ -1607,7 +1607,7 @@ for _ in range(4):
 after = now()
 assert after[0] <= before[0] and after[1] <= before[1] + 1, (before, after)
 assert after[2] < before[2] + (8 << 20), (before, after)
-""")
+""", by=run)
 
 
 def test_acks_keep_up(program):
@@ -1641,8 +1641,8 @@ def wheel(package, tmp_path_factory):  # noqa: F811
 def check_wheel(wheel, demo, folder):
     """It works in an environment of its own, without the tree."""
     venv = folder / "venv"
-    subprocess.run([PYTHON, "-m", "venv", "--system-site-packages", venv], check=True, timeout=PATIENCE_S)
-    subprocess.run([venv / "bin" / "pip", "install", "--no-index", "--no-deps", wheel], check=True, capture_output=True, timeout=PATIENCE_S)
+    subprocess.run([PYTHON, "-m", "venv", "--system-site-packages", "--without-pip", venv], check=True, timeout=PATIENCE_S)
+    subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--no-index", "--no-deps", wheel], check=True, capture_output=True, timeout=PATIENCE_S)
     script = """
 import tombola, sys
 assert tombola.__file__.startswith(sys.prefix), tombola.__file__
@@ -1740,56 +1740,58 @@ for epoch in range(2):
 
 
 def test_torch_tensors_of_integers(package, tokens):  # noqa: F811
-    run(package, TORCH + TOKENS + 'check(tombola.Loader(url, store, output="torch"), torch.int32)', *tokens, python=python_with("torch"))
+    fork(package, TORCH + TOKENS + 'check(tombola.Loader(url, store, output="torch"), torch.int32)', *tokens, imports="torch")
 
 
 @pytest.mark.parametrize("pull, workers", [("lease", 0), ("lease", 2), ("index", 0), ("index", 2), ("draw", 2)])
 def test_a_data_loader_with_workers(package, sampler, demo_database, workers, pull):  # noqa: F811
-    run(package, TORCH + """
+    fork(package, TORCH + """
 workers, pull = int(sys.argv[3]), sys.argv[4]
 dataset = tombola.torch.Dataset(url, store, batch_size=50, pull=pull, epochs=0)
 seen = []
 for ids, labels, x in DataLoader(dataset, batch_size=None, num_workers=workers):
     seen += ids.tolist()
 assert sorted(seen) == sorted(2 * list(range(2000)))
-""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, workers, pull, python=python_with("torch"))
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, workers, pull, imports="torch")
 
 
 @pytest.mark.parametrize("pull, stay", [("lease", False), ("lease", True), ("index", True)])
 def test_a_loop_of_a_data_loader_is_an_epoch(package, sampler, demo_database, pull, stay):  # noqa: F811
     """What workers that do not stay had fetched ahead comes in the next loop, not when its lease is over."""
-    run(package, TORCH + """
+    fork(package, TORCH + """
 dataset = tombola.torch.Dataset(url, store, batch_size=49, pull=sys.argv[3])  # 41 batches an epoch, 123 in all
 loader = DataLoader(dataset, batch_size=None, num_workers=4, persistent_workers=sys.argv[4] == "True")
 for epoch in range(3):
     seen = [row for ids, labels, x in loader for row in ids.tolist()]
     assert sorted(seen) == list(range(2000)), (epoch, len(seen))
-""", sampler("--store", demo_database, "--epochs", 3, "--lease", 600).url, demo_database, pull, stay, python=python_with("torch"))
+""", sampler("--store", demo_database, "--epochs", 3, "--lease", 600).url, demo_database, pull, stay, imports="torch")
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
-@pytest.mark.parametrize("pull", ["index", "draw"])
+@pytest.mark.parametrize("pull, start", [("index", "fork"), ("index", "spawn"), ("index", "forkserver"), ("draw", "fork")])
 def test_a_second_loop_of_a_data_loader_with_new_workers_is_refused(package, sampler, demo_database, pull, start):  # noqa: F811
     """It would be the first one again, or lack rows; a state is another beginning, and so is another Dataset. A worker of a loop that
-    is garbage may fail while it starts, or be aborted as it ends: torch would report that to whatever loop comes then."""
-    run(package, TORCH + """
+    is garbage may fail while it starts, or be aborted as it ends: torch would report that to whatever loop comes then. One that is
+    spawned imports torch for three seconds: two only in the first loop, where both must know that it is one."""
+    fork(package, TORCH + """
 import torch.utils.data._utils.signal_handling
 torch.utils.data._utils.signal_handling._SIGCHLD_handler_set = True  # so that it sets none
 pull, start = sys.argv[3:]
+few = 1 if start == "spawn" else 2
+torch.multiprocessing.set_forkserver_preload(["torch.utils.data"])
 
-def loader_of(dataset):
-    return DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=start)
+def loader_of(dataset, workers=few):
+    return DataLoader(dataset, batch_size=None, num_workers=workers, multiprocessing_context=start)
 
 def rows_of(loader):
     return sorted(row for ids, labels, x in loader for row in ids.tolist())
 
 if __name__ == "__main__":
     dataset = tombola.torch.Dataset(url, store, batch_size=50, pull=pull)
-    loader = loader_of(dataset)
+    loader = loader_of(dataset, 2)
     for step, batch in enumerate(loader):
         if step == 3:
             break  # a loop none the less
-    for again in (loader, loader_of(dataset)):
+    for again in (loader, loader_of(dataset))[-few:]:
         try:
             next(iter(again))
         except tombola.UsageError as error:
@@ -1801,10 +1803,10 @@ if __name__ == "__main__":
         begun = tombola.Loader(url, store, batch_size=50, pull=pull)
         first = set(next(iter(begun))[0].tolist())
         state = begun.state_dict()
-        for _ in range(2):
+        for _ in range(few):
             dataset.load_state_dict(state)
             assert rows_of(loader_of(dataset)) == sorted(set(range(2000)) - first)
-""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, pull, start, python=python_with("torch"))
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, pull, start, imports="torch")
 
 
 @pytest.mark.parametrize("options, by", [
@@ -1812,7 +1814,7 @@ if __name__ == "__main__":
     ({"part": 1, "parts": 2}, "index"), ({"part": 1, "parts": 2, "pull": "index"}, "index")])
 def test_a_dataset_of_torch_pulls_as_a_loader_with_its_options(package, sampler, demo_database, options, by):  # noqa: F811
     """An option that is None is not given; workers divide what is a part already."""
-    run(package, TORCH + f"""
+    fork(package, TORCH + f"""
 options = {options!r}
 dataset = tombola.torch.Dataset(url, store, batch_size=50, **options)
 one = tombola.Loader(url, store, batch_size=50, pull="index", part=options.get("part", 0), parts=options.get("parts", 1))
@@ -1825,12 +1827,12 @@ except tombola.UsageError as error:
     assert {by!r} == "index" and "second loop" in str(error), error
 else:
     assert {by!r} == "lease" and sorted(again) == sorted(right)
-""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, python=python_with("torch"))
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, imports="torch")
 
 
 def test_a_dataset_of_torch_that_was_looked_at_before_its_workers_began(package, sampler, demo_database):  # noqa: F811
     """By index they begin anew; otherwise the loader in the main process has batches that would be missing. Their state is not its."""
-    run(package, TORCH + """
+    fork(package, TORCH + """
 for pull in ("index", "lease"):
     dataset = tombola.torch.Dataset(url, store, batch_size=50, pull=pull)
     assert len(next(iter(dataset))[0]) == 50
@@ -1850,21 +1852,22 @@ except tombola.UsageError as error:
     assert "StatefulDataLoader" in str(error), error
 else:
     raise AssertionError("a state of nothing")
-""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, python=python_with("torch"))
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, imports="torch")
 
 
 def test_ranks_of_torch_that_were_given_a_dataset_have_loops_of_their_own(package, sampler, demo_database):  # noqa: F811
-    run(package, TORCH + """
+    fork(package, TORCH + """
 import torch.multiprocessing
 
 def train(rank, dataset):
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="spawn")
+    torch.manual_seed(rank)  # which loops are known by
+    loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn")
     assert sorted(row for ids, labels, x in loader for row in ids.tolist()) == list(range(2000))
 
 if __name__ == "__main__":
     dataset = tombola.torch.Dataset(url, store, batch_size=50, pull="index")
     torch.multiprocessing.start_processes(train, (dataset,), nprocs=2, start_method="fork")
-""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, python=python_with("torch"))
+""", sampler("--store", demo_database, "--epochs", 2).url, demo_database, imports="torch")
 
 
 def test_the_examples_with_torch(package, demo, tmp_path):  # noqa: F811
