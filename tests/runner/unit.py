@@ -18,7 +18,8 @@ PASSES = re.compile(r"# begin |ok |PASS: |SKIP: ")
 # They compute for long under ThreadSanitizer, and start only the threads of frame_build, as test_frame_build does, or
 # none. Single tests of other programs are marked unit_alone (unit.h).
 TSAN_SLOW = {f"tests/unit/test_{name}" for name in (
-    "design_laws", "frame", "frame_file", "frame_view", "label_statistics", "ledger", "worker_table")}
+    "design_laws", "dropout", "frame", "frame_file", "frame_view", "idx_packed", "kernel", "label_statistics", "ledger",
+    "worker_table")}
 
 
 def clear(folder):
