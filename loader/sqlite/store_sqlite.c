@@ -251,6 +251,7 @@ static enum error make_length_statement(struct sqlite_store *store)
 static enum error make_statements(struct sqlite_store *store)
 {
     static const char by_id[] = " FROM $ WHERE @ = ?1";
+    static const char by_range[] = " FROM $ WHERE @ BETWEEN ?1 AND ?2 ORDER BY @";
     static const char in_order[] = " FROM $ ORDER BY @";
     if (store->table.row_name)
         return make_row_statements(store);
@@ -262,6 +263,8 @@ static enum error make_statements(struct sqlite_store *store)
     }
     if (!error)
         error = sqlite_table_select(&store->table, true, NULL, by_id, &store->fetch_sql);
+    if (!error)
+        error = sqlite_table_select(&store->table, true, NULL, by_range, &store->run_sql);
     if (!error)
         error = sqlite_table_select(&store->table, true, NULL, in_order, &store->scan_sql);
     if (!error)
@@ -383,6 +386,7 @@ static void sqlite_store_close(struct store *base)
     free(store->row_numbers);
     free(store->length_sql);
     free(store->fetch_sql);
+    free(store->run_sql);
     free(store->scan_sql);
     free(store->keys_sql);
     free(store->first_bad_row);
@@ -453,5 +457,6 @@ const struct store_ops store_sqlite_ops = {
     .reader_open = sqlite_reader_open,
     .reader_close = sqlite_reader_close,
     .fetch = sqlite_reader_fetch,
+    .has_run = sqlite_reader_has_run,
     .measure = sqlite_reader_measure,
 };

@@ -29,6 +29,7 @@ struct sqlite_store {
     char *length_sql;     /* owned; the length of one row's BLOB, with fetch_sql's parameter; NULL:
                            * rows are alike */
     char *fetch_sql;      /* owned; one row by id, or by row number (table.row_name) */
+    char *run_sql;        /* owned; the rows of a range of ids, by id; NULL with table.row_name */
     char *scan_sql;       /* owned; all rows by id */
     char *keys_sql;       /* owned; all keys by id */
     struct id_index ids;  /* with table.row_name, unless keys_only: the ids in order */
@@ -65,6 +66,7 @@ enum error sqlite_store_inspect(struct sqlite_store *store) MUST_CHECK;
 enum error sqlite_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                              void *context) MUST_CHECK;
 enum error sqlite_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+bool sqlite_reader_has_run(struct reader *reader, int64_t *ret_first);
 enum error sqlite_reader_measure(struct reader *reader, const int64_t *ids, size_t count,
                                  int64_t *lengths) MUST_CHECK;
 void sqlite_reader_close(struct reader *reader);

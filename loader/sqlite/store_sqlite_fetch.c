@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of an SQLite table by id: one prepared statement, ids in ascending order. */
+/* Rows of an SQLite table by id: one prepared statement, ids in ascending order; another one for
+ * ids that follow each other. */
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "loader/sqlite/sqlite_file.h"
 #include "loader/sqlite/store_sqlite.h"
 #include "loader/store/fetch_call.h"
+
+#define RUN_ROWS 8 /* fewer consecutive ids are looked up one by one */
+/* Pages that a run passes are not needed again: a few stay in the processor's cache. */
+#define RUN_PAGES "PRAGMA cache_size=16"
 
 struct sqlite_reader {
     struct reader reader; /* first */
     struct sqlite_cursor cursor;
+    sqlite3_stmt *run;            /* of the same connection; NULL: no run was requested yet */
     struct sqlite_cursor lengths; /* zeroed: no lengths were requested yet */
     struct fetch_place *places;   /* owned; by id */
     size_t places_capacity;
@@ -32,6 +39,7 @@ enum error sqlite_reader_open(struct store *base, struct reader **ret_reader)
 void sqlite_reader_close(struct reader *base)
 {
     struct sqlite_reader *reader = (struct sqlite_reader *)base;
+    sqlite3_finalize(reader->run);
     sqlite_cursor_close(&reader->cursor);
     sqlite_cursor_close(&reader->lengths);
     free(reader->places);
@@ -75,6 +83,13 @@ static enum error take_row(const struct sqlite_store *store, sqlite3_stmt *state
     return error;
 }
 
+static void miss(const struct sqlite_store *store, struct fetch_call *call, size_t index)
+{
+    error_set(ERROR_INPUT, "%s, table \"%s\", has no row with the id %lld", store->path,
+              store->table.name, (long long)call->ids[index]);
+    fetch_call_set(call, index, ROW_MISSING, 0);
+}
+
 static enum error fetch_one(struct sqlite_reader *reader, struct fetch_call *call, size_t index)
 {
     const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
@@ -85,10 +100,107 @@ static enum error fetch_one(struct sqlite_reader *reader, struct fetch_call *cal
         return error;
     if (there)
         return take_row(store, reader->cursor.statement, call, index);
-    error_set(ERROR_INPUT, "%s, table \"%s\", has no row with the id %lld", store->path,
-              store->table.name, (long long)id);
-    fetch_call_set(call, index, ROW_MISSING, 0);
+    miss(store, call, index);
     return OK;
+}
+
+/* ---- consecutive ids ---------------------------------------------------- */
+
+/* How many of the places, sorted and at least one, have ids that follow each other. */
+static size_t count_run(const struct fetch_place *places, size_t count)
+{
+    size_t run = 1;
+    while (run < count && places[run - 1].key < places[run].key &&
+           places[run - 1].key + 1 == places[run].key)
+        run++;
+    return run;
+}
+
+static enum error prepare_run(struct sqlite_reader *reader)
+{
+    const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
+    sqlite3 *connection = reader->cursor.connection;
+    if (reader->run)
+        return OK;
+    enum error error = sqlite_run(connection, store->path, RUN_PAGES);
+    return error ? error : sqlite_prepare(connection, store->path, store->run_sql, &reader->run);
+}
+
+static enum error fetch_run(struct sqlite_reader *reader, struct fetch_call *call,
+                            const struct fetch_place *places, size_t count)
+{
+    const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
+    bool there = false;
+    enum error error = prepare_run(reader);
+    if (error)
+        return error;
+    struct sqlite_cursor cursor = reader->cursor;
+    cursor.statement = reader->run;
+    sqlite3_bind_int64(cursor.statement, 1, places[0].key);
+    sqlite3_bind_int64(cursor.statement, 2, places[count - 1].key);
+    error = sqlite_cursor_step(&cursor, &there);
+    for (size_t i = 0; i < count && !error; i++) {
+        if (!there || sqlite3_column_int64(cursor.statement, 0) != places[i].key) {
+            miss(store, call, places[i].index);
+            continue;
+        }
+        error = take_row(store, cursor.statement, call, places[i].index);
+        if (!error)
+            error = sqlite_cursor_step(&cursor, &there);
+    }
+    sqlite3_reset(cursor.statement);
+    return error;
+}
+
+/* The first id in an order. */
+static bool read_end(const struct sqlite_reader *reader, const char *order, int64_t *ret_id)
+{
+    const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
+    struct sqlite_cursor cursor = reader->cursor;
+    char *sql = NULL;
+    bool there = false;
+    cursor.statement = NULL;
+    enum error error = sqlite_table_select(&store->table, false, NULL, order, &sql);
+    if (!error)
+        error = sqlite_prepare(cursor.connection, store->path, sql, &cursor.statement);
+    if (!error)
+        error = sqlite_cursor_step(&cursor, &there);
+    if (!error && there)
+        *ret_id = sqlite3_column_int64(cursor.statement, 0);
+    sqlite3_finalize(cursor.statement);
+    free(sql);
+    return !error && there;
+}
+
+bool sqlite_reader_has_run(struct reader *base, int64_t *ret_first)
+{
+    struct sqlite_reader *reader = (struct sqlite_reader *)base;
+    const struct sqlite_store *store = (const struct sqlite_store *)base->store;
+    int64_t last;
+    return store->run_sql && !store->table.view &&
+           read_end(reader, " FROM $ ORDER BY @ LIMIT 1", ret_first) && *ret_first >= 0 &&
+           read_end(reader, " FROM $ ORDER BY @ DESC LIMIT 1", &last) && last >= *ret_first &&
+           last - *ret_first == base->store->info.rows - 1;
+}
+
+/* ---- a batch ------------------------------------------------------------ */
+
+/* Rows from place `at` on, at least one; *ret_count: how many. */
+static enum error fetch_some(struct sqlite_reader *reader, struct fetch_call *call, size_t at,
+                             size_t count, size_t *ret_count)
+{
+    const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
+    const struct fetch_place *place = &reader->places[at];
+    *ret_count = 1;
+    if (at > 0 && place->key == place[-1].key) {
+        fetch_call_copy(call, place[-1].index, place->index);
+        return OK;
+    }
+    size_t run = store->run_sql ? count_run(place, count - at) : 1;
+    if (run < RUN_ROWS)
+        return fetch_one(reader, call, place->index);
+    *ret_count = run;
+    return fetch_run(reader, call, place, run);
 }
 
 enum error sqlite_reader_fetch(struct reader *base, const int64_t *ids, size_t count,
@@ -107,13 +219,8 @@ enum error sqlite_reader_fetch(struct reader *base, const int64_t *ids, size_t c
     for (size_t i = 0; i < count; i++)
         reader->places[i] = (struct fetch_place){.key = ids[i], .index = i};
     fetch_places_sort(reader->places, count);
-    for (size_t i = 0; i < count && !error; i++) {
-        const struct fetch_place *place = &reader->places[i];
-        if (i > 0 && place->key == place[-1].key)
-            fetch_call_copy(&call, place[-1].index, place->index);
-        else
-            error = fetch_one(reader, &call, place->index);
-    }
+    for (size_t i = 0, done; i < count && !error; i += done)
+        error = fetch_some(reader, &call, i, count, &done);
     sqlite3_reset(reader->cursor.statement);
     if (!error)
         error = sqlite_cursor_check(&reader->cursor); /* rows read may include later writes */

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define FILL_PACE_SOON_NS INT64_C(500000000)
+#define FILL_PACE_STILL_NS INT64_C(100000000) /* without rows for so long, it may hang */
+
 struct fill_pace {
     int64_t started_ns; /* the scan; all times as of clock_now_ns() */
     int64_t moved_ns;   /* when it last brought rows */
@@ -16,6 +19,12 @@ struct fill_pace {
 };
 
 /* At its pace so far it ends within half a second, and it brought rows just now. */
-bool fill_pace_ends_soon(const struct fill_pace *pace, int64_t now_ns);
+static inline bool fill_pace_ends_soon(const struct fill_pace *pace, int64_t now_ns)
+{
+    if (pace->rows <= 0 || now_ns - pace->moved_ns > FILL_PACE_STILL_NS)
+        return false;
+    double ns_a_row = (double)(now_ns - pace->started_ns) / (double)pace->rows;
+    return ns_a_row * (double)(pace->room - pace->rows) < (double)FILL_PACE_SOON_NS;
+}
 
 #endif

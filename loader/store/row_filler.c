@@ -20,6 +20,8 @@
 #include "common/thread.h"
 #include "loader/store/fill_pace.h"
 #include "loader/store/id_index.h"
+#include "loader/store/progress.h"
+#include "loader/store/run_fill.h"
 
 #define LOOK_BYTES ((uint64_t)64 << 20) /* between two checks of the free memory */
 #define LOOK_MS 1                       /* between two checks for awaited rows */
@@ -51,7 +53,7 @@ struct row_filler {
     bool is_over;
 };
 
-/* ---- the thread --------------------------------------------------------- */
+/* ---- rows --------------------------------------------------------------- */
 
 /* After the last row that fits. Not a failure: how the scan is told to end. */
 static enum error enough(void)
@@ -97,6 +99,14 @@ static void publish(struct row_filler *filler, int64_t rows)
     atomic_store_explicit(&filler->rows, rows, memory_order_release);
 }
 
+/* OK: there is none. Asked after each block. */
+static enum error reason_to_end(struct row_filler *filler)
+{
+    if (atomic_load(&filler->cancelled))
+        return error_set(ERROR_CANCELLED, "a cache that is being filled is closed");
+    return is_memory_scarce(filler) ? enough() : OK;
+}
+
 static enum error take_block(void *context, const struct store_block *block)
 {
     struct row_filler *filler = context;
@@ -113,10 +123,8 @@ static enum error take_block(void *context, const struct store_block *block)
             filler->written < filler->room ? take_row(filler, block, i, features, bytes) : enough();
         features += features ? bytes : 0;
     }
-    if (!error && atomic_load(&filler->cancelled))
-        error = error_set(ERROR_CANCELLED, "a cache that is being filled is closed");
-    if (!error && is_memory_scarce(filler))
-        error = enough();
+    if (!error)
+        error = reason_to_end(filler);
     publish(filler, filler->written / ROWS_A_BYTE * ROWS_A_BYTE);
     return error;
 }
@@ -170,12 +178,66 @@ static void report(struct row_filler *filler, enum error error)
                     error_message());
 }
 
+/* ---- consecutive ids ---------------------------------------------------- */
+
+struct run {
+    struct row_filler *filler;
+    struct progress progress;
+};
+
+static enum error take_run(void *context, int64_t rows, bool has_bad)
+{
+    struct run *run = context;
+    struct row_filler *filler = run->filler;
+    filler->written = rows;
+    filler->filled = (uint64_t)rows * filler->slots.stride;
+    if (has_bad)
+        atomic_store_explicit(&filler->has_bad, true, memory_order_relaxed);
+    publish(filler, rows);
+    progress_show(&run->progress, (uint64_t)rows, (uint64_t)filler->inner->info.rows);
+    return reason_to_end(filler);
+}
+
+/* Rows are found from the first one on. */
+static enum error fill_run(struct row_filler *filler, struct reader *reader, int64_t first_id)
+{
+    struct run run = {filler, progress_of_rows("reading", filler->inner->info.uri)};
+    const struct run_fill fill = {.reader = reader,
+                                  .first_id = first_id,
+                                  .slots = &filler->slots,
+                                  .rows = filler->room,
+                                  .cancelled = &filler->cancelled,
+                                  .sink = take_run,
+                                  .context = &run};
+    free(filler->ids);
+    filler->ids = NULL;
+    filler->index = (struct id_index){.rows = filler->room, .first = first_id};
+    atomic_store_explicit(&filler->known, &filler->index, memory_order_release);
+    enum error error = run_fill(&fill);
+    return !error && filler->room < filler->inner->info.rows ? enough() : error;
+}
+
+static enum error fill_rows(struct row_filler *filler)
+{
+    struct reader *reader = NULL;
+    int64_t first_id;
+    enum error error;
+    if (!filler->slots.ends && filler->inner->ops->has_run && filler->inner->info.rows > 0 &&
+        !reader_open(filler->inner, &reader) && reader_has_run(reader, &first_id))
+        error = fill_run(filler, reader, first_id);
+    else
+        error = store_scan(filler->inner, SCAN_FEATURES | SCAN_BAD_ROWS, take_block, filler);
+    reader_close(reader);
+    return error;
+}
+
+/* ---- the thread --------------------------------------------------------- */
+
 static void *fill(void *context)
 {
     struct row_filler *filler = context;
     stop_follow(&filler->cancelled);
-    enum error error = store_scan(filler->inner, SCAN_FEATURES | SCAN_BAD_ROWS, take_block, filler);
-    report(filler, finish(filler, error));
+    report(filler, finish(filler, fill_rows(filler)));
     pthread_mutex_lock(&filler->lock);
     filler->is_over = true;
     pthread_cond_broadcast(&filler->ended);

@@ -115,6 +115,12 @@ bool reader_find(struct reader *reader, const int64_t *ids, size_t count, uint32
     return ops->find && ops->find(reader, ids, count, places, labels, ret_memory);
 }
 
+bool reader_has_run(struct reader *reader, int64_t *ret_first)
+{
+    const struct store_ops *ops = reader->store->ops;
+    return ops->has_run && ops->has_run(reader, ret_first);
+}
+
 /* `lengths` NULL: not requested. */
 static enum error fetch_into(struct reader *reader, const int64_t *ids, size_t count,
                              void *features, size_t stride_bytes, double *labels,

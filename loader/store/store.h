@@ -183,6 +183,8 @@ struct store_ops {
     bool (*knows_lengths)(const struct reader *reader);
     /* Like store_part(). NULL: it is one store. */
     const struct store *(*part)(const struct store *store, size_t number);
+    /* Like reader_has_run(). NULL: never. */
+    bool (*has_run)(struct reader *reader, int64_t *ret_first);
     /* Like reader_find(). NULL: no row is in memory. */
     bool (*find)(struct reader *reader, const int64_t *ids, size_t count, uint32_t *places,
                  double *labels, struct store_memory *ret_memory);
@@ -246,6 +248,9 @@ enum error reader_fetch(struct reader *reader, const int64_t *ids, size_t count,
  * Reads only the labels' cache lines. */
 bool reader_find(struct reader *reader, const int64_t *ids, size_t count, uint32_t *places,
                  double *labels, struct store_memory *ret_memory);
+/* Are the store's ids all integers from *ret_first on, and does fetch() read consecutive ids as
+ * fast as scan() would? Then several threads, a reader each, read the store faster than scan(). */
+bool reader_has_run(struct reader *reader, int64_t *ret_first);
 /* Like reader_fetch(), and lengths[i] is the number of row i's features: F unless rows differ; 0
  * for a row that is not ROW_OK. Such a row is zeroed only if LENGTHS_ALIKE: what follows a row's
  * features, up to F, is undefined. reader_fetch() fills it with zeros. */

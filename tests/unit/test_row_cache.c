@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/store/row_cache: with row_filler and fill_pace. */
+/* Covers loader/store/row_cache: with row_filler, run_fill and fill_pace. */
 #include "tests/unit/store_unit.h"
 
 #include <pthread.h>
@@ -450,6 +450,126 @@ static void test_a_scan_that_fails(void **state)
     check_broken(11, ERROR_IO, "ends so");
 }
 
+/* ---- consecutive ids ---------------------------------------------------- */
+
+enum { FIRST_ID = 9, RUN_ROWS = 3000, RUN_FEATURES = 1000 };
+
+/* Rows of consecutive ids, one of them bad. */
+struct run_store {
+    struct store store;  /* first */
+    int64_t lost, fails; /* the rows with these numbers */
+    _Atomic int64_t fetched;
+};
+
+static bool run_has_run(struct reader *reader, int64_t *ret_first)
+{
+    (void)reader;
+    *ret_first = FIRST_ID;
+    return true;
+}
+
+static enum error run_fetch(struct reader *reader, const int64_t *ids, size_t count, void *features,
+                            size_t stride_bytes, double *labels, enum row_status *status)
+{
+    struct run_store *run = (struct run_store *)reader->store;
+    for (size_t i = 0; i < count; i++) {
+        int64_t row = ids[i] - FIRST_ID;
+        uint8_t *slot = (uint8_t *)features + i * stride_bytes;
+        if (row == run->fails)
+            return error_set(ERROR_IO, "the fetch of a test ends so");
+        status[i] = row == run->lost ? ROW_MISSING : row == 77 ? ROW_BAD : ROW_OK;
+        fill_row(slot, &run->store.info, status[i] == ROW_OK ? row : 0);
+        labels[i] = status[i] == ROW_OK ? (double)row : 0;
+    }
+    atomic_fetch_add(&run->fetched, (int64_t)count);
+    return OK;
+}
+
+static enum error run_scan(struct store *store, enum scan_columns columns, store_sink *sink,
+                           void *context)
+{
+    (void)store;
+    (void)columns;
+    (void)sink;
+    (void)context;
+    return error_set(ERROR_IO, "nobody scans such a store");
+}
+
+static const struct store_ops run_ops = {.scheme = "run",
+                                         .scan = run_scan,
+                                         .reader_open = gated_reader_open,
+                                         .reader_close = gated_reader_close,
+                                         .has_run = run_has_run,
+                                         .fetch = run_fetch};
+
+/* Each row, from where it is; how many of them the store was asked for. */
+static int64_t fetch_run_rows(struct run_store *run, struct store *cache)
+{
+    struct reader *reader = NULL;
+    uint8_t features[RUN_FEATURES], right[RUN_FEATURES];
+    int64_t before = run->fetched;
+    assert_ok(reader_open(cache, &reader));
+    for (int64_t row = 0; row < RUN_ROWS; row++) {
+        int64_t id = FIRST_ID + row;
+        double label;
+        enum row_status status;
+        assert_ok(reader_fetch(reader, &id, 1, features, RUN_FEATURES, &label, &status));
+        assert_int_equal(status, row == 77 ? ROW_BAD : ROW_OK);
+        assert_true(label == (double)(row == 77 ? 0 : row));
+        fill_row(right, &run->store.info, row == 77 ? 0 : row);
+        assert_memory_equal(features, right, RUN_FEATURES);
+    }
+    reader_close(reader);
+    return run->fetched - before;
+}
+
+static struct store *cache_run(struct run_store *run, uint64_t limit_bytes)
+{
+    static char uri[] = "run:";
+    struct store *cache = NULL;
+    run->store = (struct store){.ops = &run_ops,
+                                .info = {.uri = uri,
+                                         .rows = RUN_ROWS,
+                                         .features = RUN_FEATURES,
+                                         .id_column = "id",
+                                         .element = ELEMENT_U8}};
+    assert_ok(row_cache_open(&run->store, limit_bytes, 0, &cache));
+    return cache;
+}
+
+static void test_consecutive_ids_are_fetched_by_several_threads(void **state)
+{
+    uint64_t each = row_cache_row_bytes(RUN_FEATURES, ELEMENT_U8, true);
+    (void)state;
+    for (int64_t room = 1; room <= RUN_ROWS; room += (RUN_ROWS - 1) / 3) {
+        struct run_store run = {.lost = -1, .fails = -1};
+        struct store *cache = cache_run(&run, (uint64_t)room * each);
+        fetch_run_rows(&run, cache); /* some from the store, some from memory */
+        assert_ok(row_cache_wait(cache));
+        assert_int_equal(fetch_run_rows(&run, cache), RUN_ROWS - room + (room > 77));
+        store_close(cache);
+    }
+}
+
+/* A store that does not have what it said is not read; after a failure, what was read stays. */
+static void test_a_fetch_of_consecutive_ids_that_fails(void **state)
+{
+    struct run_store lost = {.lost = 2000, .fails = -1}, fails = {.lost = -1, .fails = 2500};
+    struct store *cache = cache_run(&lost, UINT64_MAX);
+    struct reader *reader = NULL;
+    (void)state;
+    assert_fails(row_cache_wait(cache), ERROR_INPUT, "run: lacks the id 2009 of its 3000 rows");
+    assert_ok(reader_open(cache, &reader));
+    refuse_fetch(reader, FIRST_ID, "lacks the id 2009");
+    reader_close(reader);
+    store_close(cache);
+    cache = cache_run(&fails, UINT64_MAX);
+    assert_fails(row_cache_wait(cache), ERROR_IO, "ends so");
+    fails.fails = -1;
+    assert_true(fetch_run_rows(&fails, cache) < RUN_ROWS);
+    store_close(cache);
+}
+
 /* Each changes what rows are kept as, behind rows that were kept already. */
 static void test_rows_change_their_form(void **state)
 {
@@ -649,6 +769,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_it_stops_where_memory_is_scarce),
     cmocka_unit_test(test_it_is_closed_while_it_fills),
     cmocka_unit_test(test_a_scan_that_fails),
+    cmocka_unit_test(test_consecutive_ids_are_fetched_by_several_threads),
+    cmocka_unit_test(test_a_fetch_of_consecutive_ids_that_fails),
     cmocka_unit_test_setup_teardown(test_lines_are_not_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_large_files, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_and_missing_rows_keep_their_words, make_folder,

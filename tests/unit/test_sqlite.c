@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "loader/store/row_cache.h"
+
 static sqlite3 *open_database(const char *name)
 {
     sqlite3 *database = NULL;
@@ -442,6 +444,78 @@ static void test_bad_rows(void **state)
                  "", ERROR_INPUT, "column \"label\" is \"a?b\"; UTF-8 text without NUL");
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, w, a); INSERT INTO t VALUES (1,-7,1)",
                  "weight=w", ERROR_INPUT, "a weight");
+}
+
+/* ---- consecutive ids ---------------------------------------------------- */
+
+#define NUMBERS                                                                                   \
+    "WITH RECURSIVE n(i) AS (SELECT 7 UNION ALL SELECT i + 1 FROM n WHERE i < 3006) INSERT INTO " \
+    "t "
+
+static bool has_run(struct store *store, int64_t *ret_first)
+{
+    struct reader *reader = NULL;
+    assert_ok(reader_open(store, &reader));
+    bool is_run = reader_has_run(reader, ret_first);
+    reader_close(reader);
+    return is_run;
+}
+
+/* As one by one: rows, bad ones, repeated and missing ones. */
+static void check_run(struct store *store, const struct rows *rows)
+{
+    enum { COUNT = 60 };
+    struct reader *reader = NULL;
+    int64_t ids[COUNT];
+    uint8_t features[COUNT * 3];
+    double labels[COUNT];
+    enum row_status status[COUNT];
+    assert_ok(reader_open(store, &reader));
+    for (int64_t first = -20; first < 60; first += 10) {
+        for (int i = 0; i < COUNT; i++)
+            ids[i] = first + (i * 7) % COUNT - i / 50; /* some twice */
+        assert_ok(reader_fetch(reader, ids, COUNT, features, 3, labels, status));
+        for (int i = 0; i < COUNT; i++) {
+            size_t row = (size_t)(ids[i] - 7);
+            assert_int_equal(status[i], ids[i] < 7 ? ROW_MISSING : rows->status[row]);
+            assert_memory_equal(features + 3 * i,
+                                ids[i] < 7 ? (const uint8_t *)"\0\0" : rows->features + 3 * row, 3);
+            assert_true(labels[i] == (ids[i] < 7 ? 0 : rows->values[row]));
+        }
+    }
+    reader_close(reader);
+}
+
+static void test_consecutive_ids(void **state)
+{
+    struct store *store = NULL, *cache = NULL;
+    struct rows rows;
+    int64_t first = -1;
+    (void)state;
+    run_sql("rows.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, label, a, b, c);" NUMBERS
+                       "SELECT i, i % 10, i % 251, i % 13, CASE i WHEN 40 THEN 'x' ELSE 3 END "
+                       "FROM n; CREATE VIEW v AS SELECT * FROM t");
+    assert_ok(open_sqlite("rows.db", "table=t", &store));
+    assert_true(has_run(store, &first));
+    assert_int_equal(first, 7);
+    rows_scan(&rows, store, SCAN_FEATURES | SCAN_BAD_ROWS);
+    check_run(store, &rows);
+    for (uint64_t part = 1; part <= 4; part *= 2) {
+        assert_ok(row_cache_open(store, row_cache_bytes(store_info(store)) / part, 0, &cache));
+        check_fetch(cache, &rows, part);
+        assert_ok(row_cache_wait(cache));
+        check_fetch(cache, &rows, part);
+        store_close(cache);
+    }
+    rows_release(&rows);
+    store_close(store);
+    assert_ok(open_sqlite("rows.db", "table=v", &store));
+    assert_false(has_run(store, &first));
+    store_close(store);
+    run_sql("rows.db", "DELETE FROM t WHERE id = 2000");
+    assert_ok(open_sqlite("rows.db", "table=t", &store));
+    assert_false(has_run(store, &first));
+    store_close(store);
 }
 
 /* ---- which table -------------------------------------------------------- */
@@ -959,6 +1033,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_blobs_that_are_no_numbers, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_another_length, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_rows, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_consecutive_ids, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_tables_are_chosen, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_that_are_no_database, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_that_were_cut_off, make_folder, remove_folder),
