@@ -294,6 +294,7 @@ const struct store_ops store_idx_ops = {
     .close = idx_store_close,
     .scan = idx_store_scan,
     .reader_open = idx_reader_open,
+    .has_run = idx_reader_has_run,
     .reader_close = strided_reader_close,
     .fetch = strided_reader_fetch,
     .locate = idx_row_locate,

@@ -22,6 +22,7 @@ struct idx_store {
 /* store_idx_rows.c */
 enum error idx_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                           void *context) MUST_CHECK;
+bool idx_reader_has_run(struct reader *reader, int64_t *ret_first);
 enum error idx_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
 /* Decodes a row's features from its bytes in the file, as `element`. ROW_BAD: one is not a number
  * that fits; error_message() says which. *ret_is_u8: all are integers from 0 to 255. */

@@ -135,6 +135,15 @@ static enum error take_row(const struct store *base, struct fetch_call *call,
     return OK;
 }
 
+/* Packed rows that are not in memory are unpacked in order, by a scan. */
+bool idx_reader_has_run(struct reader *base, int64_t *ret_first)
+{
+    const struct idx_store *store = (const struct idx_store *)base->store;
+    const struct strided_text *packed = idx_text_records(&store->text);
+    *ret_first = 0;
+    return !packed || packed->held;
+}
+
 enum error idx_reader_open(struct store *base, struct reader **ret_reader)
 {
     const struct idx_store *store = (const struct idx_store *)base;

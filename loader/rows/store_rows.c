@@ -152,6 +152,7 @@ const struct store_ops store_rows_ops = {
     .reader_close = strided_reader_close,
     .fetch = strided_reader_fetch,
     .locate = rows_store_locate,
+    .has_run = rows_reader_has_run,
     .measure = rows_reader_measure,
     .knows_lengths = rows_reader_knows_lengths,
 };

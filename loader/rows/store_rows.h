@@ -31,6 +31,7 @@ struct rows_store {
 enum error rows_store_scan(struct store *store, enum scan_columns columns, store_sink *sink,
                            void *context) MUST_CHECK;
 enum error rows_reader_open(struct store *store, struct reader **ret_reader) MUST_CHECK;
+bool rows_reader_has_run(struct reader *reader, int64_t *ret_first);
 enum error rows_reader_measure(struct reader *reader, const int64_t *ids, size_t count,
                                int64_t *lengths) MUST_CHECK;
 bool rows_reader_knows_lengths(const struct reader *reader);

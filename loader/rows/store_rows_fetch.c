@@ -44,6 +44,13 @@ enum error rows_reader_open(struct store *base, struct reader **ret_reader)
     return strided_reader_open(base, &layout, ret_reader);
 }
 
+bool rows_reader_has_run(struct reader *base, int64_t *ret_first)
+{
+    const struct rows_store *store = (const struct rows_store *)base->store;
+    *ret_first = store->ids.first;
+    return !store->ids.ids;
+}
+
 enum error rows_reader_measure(struct reader *base, const int64_t *ids, size_t count,
                                int64_t *lengths)
 {

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "loader/store/row_cache.h"
+
 /* ---- rows --------------------------------------------------------------- */
 
 enum { ROWS = 300, HEIGHT = 3, WIDTH = 5, FEATURES = HEIGHT * WIDTH };
@@ -112,6 +114,11 @@ static void test_a_large_file(void **state)
     for (int row = 0; row < MANY; row++)
         assert_int_equal(rows.features[(size_t)row * WIDE + 3], (row * 7 + 3) % 256);
     check_fetch(store, &rows, 3);
+    struct store *cache = NULL;
+    assert_ok(row_cache_open(store, UINT64_MAX, 0, &cache)); /* by several threads */
+    assert_ok(row_cache_wait(cache));
+    check_fetch(cache, &rows, 4);
+    store_close(cache);
     rows_release(&rows);
     store_close(store);
 }

@@ -171,6 +171,22 @@ static void check_keys(const struct rows *a, const struct rows *b)
     }
 }
 
+/* Read by a row cache, by several threads if ids are consecutive. */
+static void check_cached(struct store *store, const struct rows *rows, bool has_run)
+{
+    struct store *cache = NULL;
+    struct reader *reader = NULL;
+    int64_t first = -1;
+    assert_ok(reader_open(store, &reader));
+    assert_int_equal(reader_has_run(reader, &first), has_run);
+    assert_int_equal(first, has_run ? 0 : first);
+    reader_close(reader);
+    assert_ok(row_cache_open(store, UINT64_MAX, 0, &cache));
+    assert_ok(row_cache_wait(cache));
+    check_fetch_all(cache, rows);
+    store_close(cache);
+}
+
 /* A store that import made of `csv` and its rows. */
 static void check_import(struct store *csv, struct store *made, const struct rows *rows)
 {
@@ -217,6 +233,9 @@ static void check_recipe(const struct recipe *recipe, uint64_t *seed)
     check_fetch_all(cache, &rows);
     check_import(csv, sqlite, &rows);
     check_import(csv, row_file, &rows);
+    check_cached(csv, &rows, false);
+    check_cached(sqlite, &rows, !recipe->ids);
+    check_cached(row_file, &rows, !recipe->ids);
     rows_release(&rows);
     store_close(cache);
     store_close(csv);
