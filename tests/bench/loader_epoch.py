@@ -7,6 +7,7 @@ gives the rows a second of the first epoch, from nothing, and of the later ones,
 """
 import time
 
+import numpy
 import tombola
 
 import questions
@@ -17,7 +18,7 @@ BATCH = 100
 def walk(loader):
     rows = 0
     for _, labels, features in loader:
-        assert str(features.dtype).endswith("float32")
+        assert features.dtype == numpy.float32  # a Loader would import it; importing is not counted
         rows += len(labels)
     return rows
 
