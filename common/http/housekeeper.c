@@ -27,8 +27,8 @@ struct housekeeper {
 
 static _Atomic bool reloads; /* SIGHUP is blocked, and belongs to the housekeeper */
 
-/* What ends its wait. SIGHUP that is not blocked stops the process: a housekeeper that waited for it
- * would take it from there. SIGURG is ignored by everybody else. */
+/* What ends its wait. SIGHUP that is not blocked stops the process: a housekeeper that waited for
+ * it would take it from there. SIGURG is ignored by everybody else. */
 static int wake_signal(void)
 {
     return atomic_load(&reloads) ? SIGHUP : SIGURG;

@@ -18,7 +18,6 @@
 #include "common/stop.h"
 #include "common/text.h"
 #include "common/thread.h"
-#include "loader/store/fill_pace.h"
 #include "loader/store/id_index.h"
 #include "loader/store/progress.h"
 #include "loader/store/run_fill.h"

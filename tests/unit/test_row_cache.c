@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/store/row_cache: with row_filler, run_fill and fill_pace. */
+/* Covers loader/store/row_cache: with row_filler and run_fill. */
 #include "tests/unit/store_unit.h"
 
 #include <pthread.h>
@@ -7,8 +7,8 @@
 #include "common/clock.h"
 #include "common/stop.h"
 #include "loader/csv/store_csv.h"
-#include "loader/store/fill_pace.h"
 #include "loader/store/row_cache.h"
+#include "loader/store/row_filler.h"
 
 static struct store *open_inner(const char *text, const char *query)
 {

@@ -15,9 +15,9 @@
  * unnamed file: the next run removes such files if they are older than the newest named one. Newer
  * ones are never read or removed, so a user may go back by naming an older one (`checkpoint`
  * decides: a newer file that a kill left is complete too, but training produces the same bytes
- * again); if `checkpoint` itself is missing, the file with the largest step counts, and the next save
- * lists the others too. If the newest named file is missing, the newest existing one replaces it,
- * with a line in the log.
+ * again); if `checkpoint` itself is missing, the file with the largest step counts, and the next
+ * save lists the others too. If the newest named file is missing, the newest existing one replaces
+ * it, with a line in the log.
  *
  * If the folder's file system hangs, a signal ends the process (common/hang.h): at once during a
  * look at the folder, after some seconds while a checkpoint is being written.

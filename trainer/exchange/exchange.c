@@ -17,23 +17,6 @@
 
 /* ---- shared memory ------------------------------------------------------ */
 
-/* A single server's memory has all parameters: the model computes there, and nothing is copied. */
-static void move_model(struct exchange *exchange, float *values, float *gradient)
-{
-    if (exchange->servers > 1 || exchange->own_memory)
-        return;
-    model_move(exchange->model, values, gradient);
-    exchange->values = model_values(exchange->model);
-    exchange->gradient = model_gradient_values(exchange->model);
-}
-
-void exchange_release_memory(struct exchange *exchange, struct remote *remote)
-{
-    if (remote->shared.values && remote->shared.values == exchange->values)
-        move_model(exchange, NULL, NULL);
-    shared_memory_release(&remote->shared);
-}
-
 /* Offers shared memory to a server that has its shard, before the first gradient. Without it
  * everything is sent by TCP. */
 static enum error offer_memory(struct exchange *exchange, struct remote *remote)
@@ -57,7 +40,7 @@ static enum error offer_memory(struct exchange *exchange, struct remote *remote)
     if (error || !header.shared)
         shared_memory_release(&remote->shared);
     else
-        move_model(exchange, remote->shared.values, remote->shared.gradient);
+        exchange_use_memory(exchange, remote);
     remote->offered = error || header.generation != 0;
     log_debug("%s: %s", remote->name, remote->shared.values ? "shared memory" : "TCP alone");
     return error;

@@ -54,8 +54,8 @@ void exchange_close(struct exchange *exchange);
 enum error exchange_propose(struct exchange *exchange, const struct checkpoint_facts *facts,
                             struct checkpoint **ret_checkpoint) MUST_CHECK;
 /* Sets the values and step of `model`, which computes on `engine` (both borrowed). The stream has
- * `epochs` (0: no end) and `batches`, required for NCCL (INT64_MAX: no end; -1: known to the sampler
- * only). ERROR_CONFLICT: other workers have a stream of more epochs. */
+ * `epochs` (0: no end) and `batches`, required for NCCL (INT64_MAX: no end; -1: only the sampler
+ * knows). ERROR_CONFLICT: other workers have a stream of more epochs. */
 enum error exchange_begin(struct exchange *exchange, const struct engine *engine,
                           struct model *model, int64_t epochs, int64_t batches) MUST_CHECK;
 

@@ -130,6 +130,28 @@ enum error exchange_send_stream(struct exchange *exchange)
     return error;
 }
 
+/* A single server's memory has all parameters: the model computes there, and nothing is copied. */
+static void move_model(struct exchange *exchange, float *values, float *gradient)
+{
+    if (exchange->servers > 1 || exchange->own_memory)
+        return;
+    model_move(exchange->model, values, gradient);
+    exchange->values = model_values(exchange->model);
+    exchange->gradient = model_gradient_values(exchange->model);
+}
+
+void exchange_use_memory(struct exchange *exchange, const struct remote *remote)
+{
+    move_model(exchange, remote->shared.values, remote->shared.gradient);
+}
+
+void exchange_release_memory(struct exchange *exchange, struct remote *remote)
+{
+    if (remote->shared.values && remote->shared.values == exchange->values)
+        move_model(exchange, NULL, NULL);
+    shared_memory_release(&remote->shared);
+}
+
 /* A server 0 that was restarted before its first save asks again what is trained. */
 static enum error connect_once(struct exchange *exchange, struct remote *remote)
 {

@@ -77,7 +77,8 @@ enum error exchange_receive(struct exchange *exchange, struct remote *remote, ui
                             struct wire_header *ret_header) MUST_CHECK;
 /* Logs it, once per wait. */
 void exchange_say_waiting(struct exchange *exchange, const struct remote *remote, const char *why);
-/* Ends the use of memory that a server shares, of a lost connection. */
+/* Moves the model into the memory that a single server shares; out of it, and gives it up. */
+void exchange_use_memory(struct exchange *exchange, const struct remote *remote);
 void exchange_release_memory(struct exchange *exchange, struct remote *remote);
 /* Forgets the batches of a lost connection, which server 0 has taken back. */
 void exchange_lose_grants(struct exchange *exchange);
