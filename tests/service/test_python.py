@@ -766,7 +766,7 @@ try:
         seen, inside = step, loader.state_dict()
         if step == 5:
             server.close()
-except tombola.SamplerError:
+except (tombola.SamplerError, tombola.SamplerTimeoutError):  # gone, or stopping
     pass
 assert 5 <= seen < 200 and loader.state_dict() == inside
 """)
