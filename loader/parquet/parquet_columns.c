@@ -245,15 +245,15 @@ static enum error check_feature_names(const struct parquet_columns *columns)
 
 enum error parquet_columns_finish(struct parquet_columns *columns)
 {
-    size_t lists = 0, singles = 0;
-    size_t bytes = 0;
+    size_t bytes = 0, sources = 0;
+    bool has_list = false;
     columns->features = 0;
     for (size_t i = 0; i < columns->read_count; i++) {
         struct parquet_column *column = &columns->read[i];
         if (column->role != COLUMN_FEATURE)
             continue;
-        lists += arrow_type_is_list(&column->type);
-        singles += !arrow_type_is_list(&column->type);
+        sources++;
+        has_list |= arrow_type_is_list(&column->type);
         column->first = columns->features;
         if (column->features > FEATURES_LIMIT - columns->features)
             return error_set(ERROR_INPUT,
@@ -272,5 +272,5 @@ enum error parquet_columns_finish(struct parquet_columns *columns)
         if (columns->read[i].role == COLUMN_FEATURE)
             text = add_names(columns, &columns->read[i], text);
     }
-    return lists > 0 && lists + singles > 1 ? check_feature_names(columns) : OK;
+    return has_list && sources > 1 ? check_feature_names(columns) : OK;
 }

@@ -24,7 +24,6 @@
 
 #define LOOK_BYTES ((uint64_t)64 << 20) /* between two checks of the free memory */
 #define LOOK_MS 1                       /* between two checks for awaited rows */
-#define ROWS_A_BYTE 8                   /* in the map of bad rows; each byte has one writer */
 
 struct row_filler {
     struct store *inner; /* borrowed */
@@ -124,7 +123,7 @@ static enum error take_block(void *context, const struct store_block *block)
     }
     if (!error)
         error = reason_to_end(filler);
-    publish(filler, filler->written / ROWS_A_BYTE * ROWS_A_BYTE);
+    publish(filler, filler->written / ROW_SLOTS_A_BYTE * ROW_SLOTS_A_BYTE);
     return error;
 }
 

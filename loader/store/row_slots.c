@@ -91,7 +91,7 @@ void row_slots_trim(struct row_slots *slots, uint64_t rows)
 
 enum error row_slots_reserve_bad(struct row_slots *slots)
 {
-    size_t bytes = (size_t)(slots->capacity / 8) + 1;
+    size_t bytes = (size_t)(slots->capacity / ROW_SLOTS_A_BYTE) + 1;
     slots->bad = array_new(bytes, 1, "the bad rows of a store");
     slots->bad_bytes = slots->bad ? bytes : 0;
     return slots->bad ? OK : ERROR_MEMORY;
@@ -100,11 +100,12 @@ enum error row_slots_reserve_bad(struct row_slots *slots)
 enum error row_slots_mark_bad(struct row_slots *slots, uint64_t row)
 {
     size_t had = slots->bad_bytes;
-    enum error error = array_grow((void **)&slots->bad, &slots->bad_bytes, (size_t)(row / 8) + 1, 1,
-                                  "the bad rows of a store");
+    enum error error =
+        array_grow((void **)&slots->bad, &slots->bad_bytes, (size_t)(row / ROW_SLOTS_A_BYTE) + 1, 1,
+                   "the bad rows of a store");
     if (error)
         return error;
     memset(slots->bad + had, 0, slots->bad_bytes - had);
-    slots->bad[row / 8] |= (uint8_t)(1 << row % 8);
+    slots->bad[row / ROW_SLOTS_A_BYTE] |= (uint8_t)(1 << row % ROW_SLOTS_A_BYTE);
     return OK;
 }

@@ -3,7 +3,8 @@
  * Memory for all rows of a store: slots of a fixed stride, each label before its row, and a bit for
  * each bad row. Rows that differ in length follow each other without gaps instead, and are written
  * in order. Owned by the holder of the struct; zeroed: none. Slots are zeroed until written.
- * Different rows may be written by different threads; row_slots_mark_bad() is for one thread.
+ * Different rows may be written by different threads; row_slots_mark_bad() is for one thread, or,
+ * after row_slots_reserve_bad(), for one of all rows that share a byte of the map.
  */
 #ifndef LOADER_STORE_ROW_SLOTS_H
 #define LOADER_STORE_ROW_SLOTS_H
@@ -14,6 +15,8 @@
 
 #include "common/error.h"
 #include "loader/store/store.h"
+
+#define ROW_SLOTS_A_BYTE 8 /* rows, in the map of bad ones */
 
 struct row_slots {
     uint8_t *memory;  /* owned, mapped; [capacity, stride]: double label, then the features */
@@ -58,13 +61,14 @@ static inline size_t row_slots_bytes(const struct row_slots *slots, uint64_t row
 }
 
 /* Allocates the map of bad rows for all rows: rows may then be read while others are marked, unless
- * they share a byte of the map, which covers eight rows. */
+ * they share a byte of the map. */
 enum error row_slots_reserve_bad(struct row_slots *slots) MUST_CHECK;
 enum error row_slots_mark_bad(struct row_slots *slots, uint64_t row) MUST_CHECK;
 
 static inline bool row_slots_is_bad(const struct row_slots *slots, uint64_t row)
 {
-    return row / 8 < slots->bad_bytes && (slots->bad[row / 8] >> row % 8 & 1);
+    return row / ROW_SLOTS_A_BYTE < slots->bad_bytes &&
+           (slots->bad[row / ROW_SLOTS_A_BYTE] >> row % ROW_SLOTS_A_BYTE & 1);
 }
 
 #endif

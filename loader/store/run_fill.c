@@ -13,7 +13,6 @@
 #define THREADS_LIMIT 8
 #define PART_BYTES ((size_t)512 << 10) /* of rows that are fetched at once */
 #define PART_ROWS 1024                 /* at most */
-#define ROWS_A_BYTE 8                  /* in the map of bad rows; each byte has one writer */
 
 /* One thread's. */
 struct part {
@@ -37,10 +36,13 @@ struct run {
     struct error_report report; /* of the first failure */
 };
 
+/* Each byte of the map of bad rows has one writer. */
 static int64_t part_rows(const struct row_slots *slots)
 {
-    size_t rows = PART_BYTES / slots->stride / ROWS_A_BYTE * ROWS_A_BYTE;
-    return rows < ROWS_A_BYTE ? ROWS_A_BYTE : rows > PART_ROWS ? PART_ROWS : (int64_t)rows;
+    size_t rows = PART_BYTES / slots->stride / ROW_SLOTS_A_BYTE * ROW_SLOTS_A_BYTE;
+    return rows < ROW_SLOTS_A_BYTE ? ROW_SLOTS_A_BYTE
+           : rows > PART_ROWS      ? PART_ROWS
+                                   : (int64_t)rows;
 }
 
 /* ---- one part ----------------------------------------------------------- */

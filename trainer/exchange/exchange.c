@@ -59,18 +59,20 @@ static size_t pack_gradient(struct exchange *exchange, struct remote *remote,
     runs_find(&remote->shard, model_get_layout(exchange->model), all, runs);
     header->detail = (uint16_t)runs->count;
     header->shared = remote->shared.gradient != NULL;
-    bool is_there = remote->shared.gradient == all; /* the model computes in that memory */
+    float *copy = remote->shared.gradient; /* NULL: nothing is copied */
+    if (copy == all)                       /* the model computes in that memory */
+        copy = NULL;
     if (runs->count > 0)
         parts[count++] = (struct iovec){runs->list, runs->count * sizeof(*runs->list)};
     for (size_t i = 0; i < runs->count; i++) {
         size_t bytes = runs->list[i].count * sizeof(float);
-        if (header->shared && !is_there)
-            memcpy(remote->shared.gradient + runs->list[i].first, all + runs->offsets[i], bytes);
+        if (copy)
+            memcpy(copy + runs->list[i].first, all + runs->offsets[i], bytes);
         else if (!header->shared)
             parts[count++] = (struct iovec){(void *)(all + runs->offsets[i]), bytes};
     }
-    if (runs->count == 0 && header->shared && !is_there)
-        shard_pack(&remote->shard, all, remote->shared.gradient);
+    if (runs->count == 0 && copy)
+        shard_pack(&remote->shard, all, copy);
     for (size_t i = 0; runs->count == 0 && !header->shared && i < remote->shard.piece_count; i++) {
         const struct shard_piece *piece = &remote->shard.pieces[i];
         parts[count++] =

@@ -120,6 +120,8 @@ bool coordinator_is_saving(const struct coordinator *coordinator);
 const char *coordinator_waits_for(const struct coordinator *coordinator);
 /* The newest checkpoint's step; during a save, the previous one's; -1: there is none. */
 int64_t coordinator_saved_step(struct coordinator *coordinator);
+/* WIRE_IS_SAVED if there is one, else 0: for workers. */
+uint16_t coordinator_saved_bit(struct coordinator *coordinator);
 /* How long the latest cut blocked this server's shard; -1: there was none. */
 int64_t coordinator_pause_ns(const struct coordinator *coordinator);
 /* Should waiting requests be examined again? True once per change. */

@@ -311,6 +311,11 @@ int64_t coordinator_saved_step(struct coordinator *coordinator)
     return coordinator->saved_step;
 }
 
+uint16_t coordinator_saved_bit(struct coordinator *coordinator)
+{
+    return coordinator_saved_step(coordinator) >= 0 ? WIRE_IS_SAVED : 0;
+}
+
 /* A cut that was saved before the end of the stream was known does not record that end, which other
  * processes wait for. */
 bool cut_is_saved(const struct coordinator *coordinator)

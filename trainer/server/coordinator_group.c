@@ -234,13 +234,13 @@ static enum error send_news(struct coordinator *coordinator, struct peer *worker
 {
     const struct group *group = &coordinator->group;
     bool is_of_now = is_member(coordinator, worker);
-    int wants = is_of_now && worker->rank == 0 && wants_state(coordinator) ? WIRE_WANTS_STATE : 0;
-    int saved = coordinator_saved_step(coordinator) >= 0 ? WIRE_IS_SAVED : 0;
+    bool wants = is_of_now && worker->rank == 0 && wants_state(coordinator);
     struct wire_header header = {.type = WIRE_NEWS,
                                  .generation = coordinator->generation,
                                  .batch = is_of_now ? group->number : 0,
                                  .over = coordinator->phase == COORDINATOR_OVER,
-                                 .detail = (uint16_t)(wants | saved)};
+                                 .detail = coordinator_saved_bit(coordinator)};
+    header.detail |= wants ? WIRE_WANTS_STATE : 0;
     return peer_send(worker, &header, NULL, 0);
 }
 

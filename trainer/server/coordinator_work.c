@@ -60,7 +60,7 @@ enum error coordinator_propose(struct coordinator *coordinator, struct peer *wor
  * the same batches again. Restarted, this server looks again. */
 enum error coordinator_find_saved(struct coordinator *coordinator, const struct peer *worker)
 {
-    if (coordinator_saved_step(coordinator) >= 0)
+    if (coordinator_saved_bit(coordinator))
         return OK;
     snprintf(coordinator->lost_by, sizeof(coordinator->lost_by), "%s", worker->name);
     return error_set(ERROR_NETWORK, "%s has known of a checkpoint", worker->name);

@@ -27,11 +27,6 @@ static bool shares_memory(const struct server *server, const struct peer *worker
     return worker->shared.values && worker->shared.parameters == server->held.shard.parameters;
 }
 
-static bool is_saved(const struct server *server)
-{
-    return server->coordinator && coordinator_saved_step(server->coordinator) >= 0;
-}
-
 static enum error send_state(const struct server *server, struct peer *worker, enum wire_type type,
                              struct index_range granted)
 {
@@ -41,8 +36,9 @@ static enum error send_state(const struct server *server, struct peer *worker, e
                                  .generation = server->held.generation,
                                  .batch = worker->header.batch,
                                  .step = server->held.parameters.step,
-                                 .detail = is_saved(server) ? WIRE_IS_SAVED : 0,
                                  .stock = some};
+    if (server->coordinator)
+        header.detail = coordinator_saved_bit(server->coordinator);
     const float *values = server->held.parameters.state;
     struct iovec parts[2] = {{.iov_base = &granted, .iov_len = some ? sizeof(granted) : 0},
                              {.iov_base = (void *)values, .iov_len = server_shard_bytes(server)}};

@@ -105,8 +105,9 @@ enum wire_type {
 struct wire_header {
     char magic[8];
     uint16_t type;
-    uint16_t detail;     /* REFUSED: the negated enum error. PUSH: runs (runs.h) before the floats.
-                      * NEWS, and VALUES of server 0: WIRE_IS_SAVED and WIRE_WANTS_STATE */
+    /* REFUSED: the negated enum error. PUSH: runs (runs.h) before the floats. NEWS, and VALUES of
+     * server 0: WIRE_IS_SAVED, WIRE_WANTS_STATE. */
+    uint16_t detail;
     uint16_t over;       /* VALUES: 1, the training is over */
     uint16_t shared;     /* PUSH, VALUES: 1, the floats are in shared memory */
     uint64_t bytes;      /* of the payload */
