@@ -2,7 +2,7 @@
 """One pool of processor slots for all that computes: GNU make's jobserver, shared by every make of a run.
 
 A make uses one slot for itself and asks the pool for each further job, so that several makes at once
-never keep more than JOBS processes busy. Whoever else computes takes a slot with `slot()`.
+never start more than SLOTS processes. Whoever else computes takes a slot with `slot()`.
 """
 
 import contextlib
@@ -12,9 +12,11 @@ import select
 
 from places import JOBS
 
+SLOTS = JOBS + 1  # linkers wait for the disk, and unit tests for what they test
+
 
 class Jobserver:
-    def __init__(self, slots=JOBS):
+    def __init__(self, slots=SLOTS):
         self.read_end, self.write_end = map(raised, os.pipe())
         os.write(self.write_end, b"+" * slots)
 
@@ -36,7 +38,7 @@ class Jobserver:
 
     def make_environment(self):
         """What a make that was given a slot needs to find the pool; pass_fds() must reach it, too."""
-        return {"MAKEFLAGS": f" -j{JOBS} --jobserver-auth={self.read_end},{self.write_end}"}
+        return {"MAKEFLAGS": f" -j{SLOTS} --jobserver-auth={self.read_end},{self.write_end}"}
 
     def pass_fds(self):
         return (self.read_end, self.write_end)

@@ -8,7 +8,7 @@ Threads: one a step; next_done() is for the caller's.
 import threading
 import traceback
 
-COMPUTING, WAITING = 2, 3  # steps of each kind at a time
+COMPUTING, WAITING = 3, 3  # steps of each kind at a time
 
 
 class Schedule:
