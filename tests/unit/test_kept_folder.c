@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "common/clock.h"
 #include "loader/cache/cache_folder.h"
@@ -99,6 +100,39 @@ static void test_caches_that_are_open(void **state)
     store_close(store);
     assert_int_equal(count_files(".rows", NULL), 1);
     rows_release(&rows);
+}
+
+/* One that was closed makes room, although a child has its descriptor. */
+static void test_a_child_keeps_no_cache_open(void **state)
+{
+    char path[600];
+    int ends[2], status;
+    struct stat file;
+    (void)state;
+    remove_caches();
+    write_table("a.csv", "6");
+    write_table("t.csv", "7");
+    make_cache("a.csv", table_query);
+    assert_int_equal(count_files(".rows", path), 1);
+    assert_int_equal(stat(path, &file), 0);
+    assert_int_equal(pipe(ends), 0);
+    struct store *first = open_kept("a.csv", table_query);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        _exit(read(ends[0], path, 1) != 0); /* until the parent closes its end */
+    }
+    close(ends[0]);
+    store_close(first);
+    struct store *store = open_limited("t.csv", table_query, (uint64_t)file.st_size * 3 / 2);
+    await_cache(store);
+    store_close(store);
+    close(ends[1]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(count_files(".rows", NULL), 1);
+    assert_int_not_equal(access(path, F_OK), 0);
+    check_no_warning();
 }
 
 static void test_what_killed_programs_left(void **state)
@@ -253,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_rows_that_cannot_be_kept),
         cmocka_unit_test(test_a_limit),
         cmocka_unit_test(test_caches_that_are_open),
+        cmocka_unit_test(test_a_child_keeps_no_cache_open),
         cmocka_unit_test(test_what_killed_programs_left),
         cmocka_unit_test(test_a_list),
         cmocka_unit_test(test_a_lock_of_another),

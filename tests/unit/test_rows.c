@@ -324,6 +324,19 @@ static void test_another_version(void **state)
     buffer_release(&bytes);
 }
 
+/* A name lacks its end, and the checksum holds. */
+static void test_names_that_cannot_be(void **state)
+{
+    struct buffer bytes;
+    (void)state;
+    make_file(texts, &bytes);
+    struct rows_head head = head_of(&bytes);
+    memset(bytes.data + sizeof(head), 'x', (size_t)head.head_bytes - sizeof(head));
+    set_head(&bytes, head);
+    refuse(&bytes, "x.rows is damaged: its header has names or labels that are ");
+    buffer_release(&bytes);
+}
+
 /* Each number of the header is another, and the checksum holds. */
 static void test_headers_that_cannot_be(void **state)
 {
@@ -620,6 +633,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_records_in_each_others_places, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_that_are_cut_off, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_another_version, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_names_that_cannot_be, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_headers_that_cannot_be, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_keys_that_cannot_be, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_rows_that_cannot_be, make_folder, remove_folder),
