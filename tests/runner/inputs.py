@@ -20,7 +20,7 @@ from selection import stem
 PASSING = re.compile(r"_|(OLD)?PWD|SHLVL|TERM.*|COLUMNS|LINES|DISPLAY|SSH_.*|DBUS_.*|XDG_SESSION_.*|INVOCATION_ID|"
                      r"JOURNAL_STREAM|(GITHUB|RUNNER|CI)_.*|TOMBOLA_COSTS")
 TEST = re.compile(r"tests/(service|fault)/test_\w+\.py|tests/unit/test_\w+\.c|tests/fuzz/.*")
-HARNESS = re.compile(r"tests/([^/]+|(runner|sanitizers|cuda|service|fault)/.*|unit/(tap|unit\.h)|bench/peers\.txt)")
+HARNESS = re.compile(r"tests/([^/]+|(runner|sanitizers|cuda|service|fault)/.*|unit/(tap|unit(_threads)?\.h)|bench/peers\.txt)")
 PYTEST = re.compile(r"tests/(service|fault)/")
 # Those that only conftest.py uses are no module that a test names.
 MODULE = re.compile(r"tests/(service|fault)/(?!(conftest|costs|limits|outcomes|skips)\.py)\w+\.py")

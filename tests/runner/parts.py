@@ -37,8 +37,15 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def unit_step(name, build, chosen):
-    check = unit.check_threads if build is TSAN else unit.check
-    return Step(name, lambda step: check(step, build, chosen.tests["unit"], chosen.keeps), needs=[build.name])
+    names, noted = chosen.tests["unit"], "unit" in chosen.parts
+
+    def work(step):
+        if build is TSAN:
+            unit.check_threads(step, build, names, chosen.keeps, noted)
+        else:
+            unit.check(step, build, names, chosen.keeps, unit.NOTES if build is PLAIN else None)
+
+    return Step(name, work, needs=[build.name, *(["unit"] if build is TSAN and noted else [])])
 
 
 def service_step(name, build, chosen, files, *more, env=None):

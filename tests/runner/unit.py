@@ -8,18 +8,15 @@ import subprocess
 import inputs
 from kept import Kept, nothing_kept
 from links import Links
-from places import IN_MEMORY, ROOT, shown
+from places import BUILD, IN_MEMORY, ROOT, shown
 from selection import all_programs
 
 RESULT = re.compile(r"^:test-result: (\w+)", re.MULTILINE)
 GOOD, BAD = {"PASS", "XFAIL"}, {"FAIL", "ERROR", "XPASS"}
 PASSES = re.compile(r"# begin |ok |PASS: |SKIP: ")
 
-# They compute for long under ThreadSanitizer, and start only the threads of frame_build, as test_frame_build does, or
-# none. Single tests of other programs are marked unit_alone (unit.h).
-TSAN_SLOW = {f"tests/unit/test_{name}" for name in (
-    "design_laws", "dropout", "frame", "frame_file", "frame_view", "idx_packed", "kernel", "label_statistics", "ledger",
-    "worker_table")}
+# For each program its tests that meet threads, as the plain build has noted (unit_threads.h).
+NOTES = BUILD / "tests/threads"
 
 
 def clear(folder):
@@ -28,27 +25,41 @@ def clear(folder):
             path.unlink()
 
 
-def check_threads(step, build, names=None, keeps=False):
+def check_threads(step, build, names=None, keeps=False, noted=False):
     """Those programs of `names`, or of all, that are linked with what starts a thread: ThreadSanitizer has nothing to
-    say of the others."""
+    say of the others. `noted`: the plain build's have run, so only the tests that meet threads run of each."""
     names = names or all_programs()
     if build.make(step, "test-objects") != 0:
         step.broken("unit tests could not be built")
         return
     links = Links(build, names)
-    names = [name for name in names if links.starts_threads(name) and name not in TSAN_SLOW]
+    names = [name for name in names if links.starts_threads(name)]
+    if noted:
+        forget_old_notes(names)
     if names:
-        check(step, build, names, keeps)
+        check(step, build, names, keeps, NOTES if noted else None)
     else:
         step.count(0, 0, 0)
 
 
-def environment(build):
+def forget_old_notes(names):
+    """Those of programs that were made again and did not run: they have passed elsewhere."""
+    for name in names:
+        note, program = NOTES / name.rpartition("/")[2], BUILD / name
+        if note.exists() and note.stat().st_mtime_ns < program.stat().st_mtime_ns:
+            note.unlink()
+
+
+def environment(build, notes):
     """Journals are synced thousands of times, on a disk for as long as all else takes: the files lie in memory. Those of
     tests/service and tests/fault lie on a disk."""
     skips = subprocess.run([ROOT / "tests/skips", "unit/"], stdout=subprocess.PIPE, text=True, check=False,
                            env={**os.environ, **IN_MEMORY, "TOMBOLA_BUILD": str(build.folder)})
-    return {**build.environment, **IN_MEMORY, "TOMBOLA_SKIPS": skips.stdout}
+    threads = {}
+    if notes:
+        notes.mkdir(exist_ok=True)
+        threads = {"TOMBOLA_THREADS": str(notes)}
+    return {**build.environment, **IN_MEMORY, **threads, "TOMBOLA_SKIPS": skips.stdout}
 
 
 def make_check(step, build, names, tests, **more):
@@ -62,10 +73,11 @@ def counts(found):
     return sum(each in GOOD for each in found), sum(each in BAD for each in found), found.count("SKIP")
 
 
-def check(step, build, names=None, keeps=False):
-    """Runs the programs `names` (tests/unit/test_X, tests/fuzz/fuzz_X), or all. `keeps`: not those that have passed."""
+def check(step, build, names=None, keeps=False, notes=None):
+    """Runs the programs `names` (tests/unit/test_X, tests/fuzz/fuzz_X), or all. `keeps`: not those that have passed.
+    `notes`: the folder with those of unit_threads.h."""
     clear(build.folder)
-    names, env, kept = names or all_programs(), environment(build), nothing_kept()
+    names, env, kept = names or all_programs(), environment(build, notes), nothing_kept()
     tests = names
     if keeps and make_check(step, build, names, []) == 0:
         kept = Kept(inputs.setting(build, "unit"), lambda programs: inputs.of_programs(build, programs))
@@ -85,4 +97,4 @@ def check(step, build, names=None, keeps=False):
         kept.add({test: each for test, each in counted.items() if test in kept.texts and any(each)})
         kept.count(step, passed, bad, skipped, map(shown, failed))
         programs = [log.relative_to(build.folder).with_suffix("").as_posix() for log in failed]
-        step.repeat = lambda second: check(second, build, programs)
+        step.repeat = lambda second: check(second, build, programs, notes=notes)

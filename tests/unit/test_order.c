@@ -588,12 +588,12 @@ static void test_memory_does_not_grow_with_units(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_teardown(test_every_unit_once_an_epoch, unit_alone),
-    cmocka_unit_test_teardown(test_batches_of_a_million_look_random, unit_alone),
-    cmocka_unit_test_teardown(test_batches_of_a_billion_look_random, unit_alone),
-    cmocka_unit_test_teardown(test_seeds_and_epochs_share_nothing, unit_alone),
-    cmocka_unit_test_teardown(test_tiny_frames_are_uniform, unit_alone),
-    cmocka_unit_test_teardown(test_labels_are_even_at_every_prefix, unit_alone),
+    cmocka_unit_test(test_every_unit_once_an_epoch),
+    cmocka_unit_test(test_batches_of_a_million_look_random),
+    cmocka_unit_test(test_batches_of_a_billion_look_random),
+    cmocka_unit_test(test_seeds_and_epochs_share_nothing),
+    cmocka_unit_test(test_tiny_frames_are_uniform),
+    cmocka_unit_test(test_labels_are_even_at_every_prefix),
     cmocka_unit_test(test_memory_does_not_grow_with_units),
     cmocka_unit_test(test_the_same_at_any_batch_size),
     cmocka_unit_test(test_position_and_back_at_a_billion),

@@ -273,8 +273,8 @@ static void test_names_that_collide(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_teardown(test_who_reads_is_not_forgotten, unit_alone),
-    cmocka_unit_test_teardown(test_all_streams_together_have_a_bound, unit_alone),
+    cmocka_unit_test(test_who_reads_is_not_forgotten),
+    cmocka_unit_test(test_all_streams_together_have_a_bound),
     cmocka_unit_test(test_what_a_reader_read_is_counted),
     cmocka_unit_test(test_progress_is_that_of_the_furthest_who_still_reads),
     cmocka_unit_test(test_a_rate_is_of_the_last_seconds),

@@ -291,7 +291,7 @@ static void test_log_lines_stay_whole(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_signal_sets_flag_and_descriptor),
     cmocka_unit_test(test_a_closed_terminal_stops_all_but_servers),
-    cmocka_unit_test_teardown(test_the_handler_has_a_stack_of_its_own, unit_alone),
+    cmocka_unit_test(test_the_handler_has_a_stack_of_its_own),
     cmocka_unit_test(test_signals_are_not_blocked),
     cmocka_unit_test(test_second_interrupt_ends_at_once),
     cmocka_unit_test(test_broken_pipes_do_not_kill),

@@ -17,20 +17,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/single_threaded.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/error.h"
+#include "unit_threads.h"
 
 /* The group that runs, and how many of it have begun. */
 static const struct CMUnitTest *unit_tests;
 static size_t unit_begun;
+/* Of the last of them: had threads been started when it began, and did some run? */
+static int unit_started_before;
+static bool unit_met_threads;
+static FILE *unit_note;
+
+/* Notes the last test's name if it met threads. */
+static inline void unit_note_threads(void)
+{
+    bool met = unit_met_threads || unit_threads_run() || *unit_started != unit_started_before;
+    if (unit_begun > 0 && met)
+        fprintf(unit_note, "%s\n", unit_tests[unit_begun - 1].name);
+    unit_started_before = *unit_started;
+    unit_met_threads = unit_threads_run();
+}
 
 /* Names the test on standard output before anything of it runs: where a program hangs or dies, it
  * was in the test that it named last. */
 static inline int unit_begin(void **state)
 {
+    if (unit_note)
+        unit_note_threads();
     const struct CMUnitTest *test = &unit_tests[unit_begun++];
     printf("# begin %s\n", test->name);
     return test->setup_func ? test->setup_func(state) : 0;
@@ -62,16 +78,6 @@ static inline int unit_is_for_threads(void)
 #endif
 }
 
-/* The teardown of a test that computes for long in one thread, of which ThreadSanitizer has nothing
- * to say: its build leaves it out. Such tests come first, so that any thread would show. */
-static inline int unit_alone(void **state)
-{
-    (void)state;
-    if (!__libc_single_threaded)
-        print_error("a thread was started, which unit_alone() rules out\n");
-    return __libc_single_threaded ? 0 : -1;
-}
-
 static inline int unit_run(const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup,
                            CMFixtureFunction teardown)
 {
@@ -80,14 +86,21 @@ static inline int unit_run(const struct CMUnitTest *tests, size_t count, CMFixtu
     if (!asked)
         return 1;
     for (size_t i = 0; i < count; i++) {
-        if (unit_is_for_threads() && tests[i].teardown_func == unit_alone)
+        if (unit_is_for_threads() && !unit_threads_wanted(tests[i].name))
             continue;
         asked[kept] = named[kept] = tests[i];
         named[kept++].setup_func = unit_begin;
     }
     unit_tests = asked;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    int failed = _cmocka_run_group_tests("tests", named, kept, setup, teardown);
+    unit_note = unit_threads_note();
+    int failed = kept ? _cmocka_run_group_tests("tests", named, kept, setup, teardown) : 0;
+    if (unit_note) {
+        unit_note_threads();
+        fclose(unit_note);
+    }
+    if (kept == 0)
+        printf("1..0 # SKIP none of its tests meets threads\n");
     free(asked);
     return failed;
 }
