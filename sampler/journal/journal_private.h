@@ -267,8 +267,8 @@ enum error journal_reread_begin(struct journal *journal, struct journal_reread *
 enum error journal_reread_some(struct journal *journal, struct journal_reread *reread, uint64_t end,
                                uint64_t most) MUST_CHECK;
 void journal_reread_release(struct journal *journal, struct journal_reread *reread);
-/* If the ledgers are ahead: reverts what undo() could not, by reading the file up to `synced`. On
- * failure they stay ahead. Committer's thread; the mutex is not held. */
+/* If the ledgers are ahead: reverts what undo() could not, by reading the file up to
+ * journal_kept(). On failure they stay ahead. Committer's thread; the mutex is not held. */
 enum error journal_read_back(struct journal *journal) MUST_CHECK;
 
 #endif

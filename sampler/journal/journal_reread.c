@@ -8,7 +8,8 @@
  * change. Every record is checked as at a start, so a corrupted file is detected while the live
  * ledgers can still be saved.
  *
- * After a failed commit it is read up to `synced`, to revert what the owner cannot undo itself.
+ * After a failed commit it is read as far as changes are kept (journal_kept()), to revert what the
+ * owner cannot undo itself.
  */
 #include <inttypes.h>
 
@@ -116,7 +117,7 @@ enum error journal_read_back(struct journal *journal)
     struct journal_reread reread = {0};
     pthread_mutex_lock(journal->owner.mutex);
     bool is_ahead = journal->is_ahead;
-    uint64_t end = journal_file_offset(&journal->file, journal->synced);
+    uint64_t end = journal_file_offset(&journal->file, journal_kept(journal));
     pthread_mutex_unlock(journal->owner.mutex);
     if (!is_ahead)
         return OK;
