@@ -72,10 +72,29 @@ static void say_bad_request(const struct connections *set, const struct connecti
     (void)sent; /* whoever sent nonsense may miss it */
 }
 
+/* Shuts down the connection that has waited longest for its client. A request that may just have
+ * come is not lost: `idles` is of the last sweep, the kernel is asked again. Under the mutex. */
+static bool make_room(struct connections *set)
+{
+    struct connection *idlest = NULL;
+    for (struct connection *one = set->first; one; one = one->next) {
+        if (one->idles && (!idlest || one->waits_ns < idlest->waits_ns) &&
+            atomic_load_explicit(&one->phase, memory_order_relaxed) == one->seen_phase)
+            idlest = one;
+    }
+    if (!idlest)
+        return false;
+    idlest->idles = false;
+    return received_bytes(idlest) == idlest->seen_received &&
+           shutdown(idlest->descriptor, SHUT_RDWR) == 0;
+}
+
 bool connections_have_room(struct connections *set)
 {
     pthread_mutex_lock(&set->mutex);
     bool room = set->count + set->expected < set->limit + CONNECTIONS_SURPLUS;
+    if (!room)
+        (void)make_room(set); /* for the next call, when it is gone */
     pthread_mutex_unlock(&set->mutex);
     return room;
 }
@@ -108,7 +127,7 @@ static void check_limits(struct connections *set, struct connection *connection,
     if (connection->crowds)
         connection->surplus = "your address has as many connections as "
                               "--max-connections-per-address allows";
-    else if (set->count > set->limit)
+    else if (set->count > set->limit && !make_room(set))
         connection->surplus = "there are as many connections as --max-connections allows";
     if (connection->crowds && set->crowding > CONNECTIONS_SURPLUS)
         (void)shutdown(connection->descriptor, SHUT_RDWR);
@@ -214,16 +233,17 @@ static bool is_too_slow(const struct connections *set, struct connection *connec
     bool waiting = (phase & PHASE_MASK) == CONNECTION_WAITING;
     if (phase != connection->seen_phase || connection->seen_ns == 0) {
         connection->seen_phase = phase;
-        connection->seen_ns = now_ns;
+        connection->seen_ns = connection->waits_ns = now_ns;
+        connection->idles = false;
         connection->seen_received = waiting ? received_bytes(connection) : 0;
         return false;
     }
     if (is_abandoned(connection))
         return true;
+    connection->idles = waiting && received_bytes(connection) == connection->seen_received;
     /* Between two requests a connection may rest, up to the server's limit for that, which is not
      * ours: its time begins with the first byte that is not a whole line yet. */
-    if (waiting && !connection->surplus && phase > PHASE_MASK &&
-        received_bytes(connection) == connection->seen_received) {
+    if (connection->idles && !connection->surplus && phase > PHASE_MASK) {
         connection->seen_ns = now_ns;
         return false;
     }

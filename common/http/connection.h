@@ -5,7 +5,8 @@
  * sends or reads a byte now and then; so is one that reads nothing of its response for the limit's
  * duration. The time a request takes in between (disk, thread pool) is not limited here.
  *
- * A connection beyond the total limit, or beyond its address's, has its first request refused.
+ * A connection beyond the total limit, or beyond its address's, has its first request refused. One
+ * beyond the total takes the place of the one that has been idle longest, if any has for a sweep.
  *
  * The server does not wait for a client that has closed its side within a request.
  *
@@ -49,9 +50,11 @@ struct connection {
     _Atomic uint32_t phase;  /* enum connection_phase, plus 8 times the number of requests */
     _Atomic uint64_t bytes;  /* of the body or the response */
 
-    /* Used by the sweep alone. */
+    /* Under the set's mutex. */
     uint32_t seen_phase;
     int64_t seen_ns;
+    int64_t waits_ns;       /* WAITING: since when */
+    bool idles;             /* WAITING: nothing was received since */
     uint64_t seen_received; /* bytes that the kernel had received, while WAITING */
     uint64_t seen_acked;    /* bytes that the client had acknowledged, while SENDING */
     int64_t moved_ns;       /* when that last grew */
@@ -77,7 +80,7 @@ void connections_release(struct connections *set);
 /* Connections accepted beyond either limit, to be answered with 503. Further ones of addresses that
  * exceed theirs are shut down. */
 #define CONNECTIONS_SURPLUS 64
-/* May one more be accepted? */
+/* May one more be accepted? If not, an idle one is shut down. */
 bool connections_have_room(struct connections *set);
 /* One was accepted and will be added; or will not be after all. */
 void connections_expect(struct connections *set);

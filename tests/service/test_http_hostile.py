@@ -396,6 +396,7 @@ def test_connections_beyond_the_limit_hear_503(sampler):
     for one in held:
         one.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
         assert one.recv(1000).startswith(b"HTTP/1.1 200")
+        one.sendall(b"GET /healthz HTTP/1.1\r\n")  # an idle one would have to give way
     answer = raw_exchange(server, b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", shut=False)
     assert_raw_problem(answer, 503)
     assert b"Retry-After: 1" in answer and b"Connection: close" in answer

@@ -221,7 +221,7 @@ def connect(server, source="127.0.0.1"):
 def hears(client):
     client.sendall(ASK)
     answer = b""
-    while not answer.endswith(b"\r\n\r\nok\n"):
+    while not answer.endswith((b"\r\n\r\nok\n", b"}\n")):
         answer += (got := client.recv(4096))
         assert got, answer
     return int(answer.split()[1])
@@ -271,6 +271,21 @@ def exchange_all(client, target="/healthz"):
 def is_closed(client):
     """By the server, and nothing was said."""
     return select.select([client], [], [], 0)[0] != [] and client.recv(1) == b""
+
+
+@pytest.mark.threads
+def test_idle_connections_keep_nobody_out(sampler):
+    """Each takes the place of another one. By itself an idle one stays for 120 s."""
+    server = sampler("--store", LARGE, "--max-connections", 1, "--header-timeout", 3600)
+    deadline = time.monotonic() + PATIENCE_S
+    with contextlib.ExitStack() as stack:
+        for _ in range(80):  # more than the 64 that may hear 503
+            stack.enter_context(connect(server))
+        for _ in range(4):
+            while hears(client := stack.enter_context(connect(server))) != 200:
+                assert time.monotonic() < deadline, "idle connections are not closed"
+                client.close()
+                time.sleep(0.1)
 
 
 @pytest.mark.heavy
