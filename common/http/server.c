@@ -147,7 +147,7 @@ static int64_t connection_limit(int64_t wanted)
     if (files == 0)
         return wanted < 512 ? wanted : 512;
     uint64_t reserved = DESCRIPTORS_RESERVED + CONNECTIONS_SURPLUS;
-    uint64_t room = files > 2 * reserved ? files - reserved : reserved;
+    uint64_t room = files > reserved ? files - reserved : 1;
     if (room >= (uint64_t)wanted)
         return wanted;
     log_warning("the limit of open files (%" PRIu64 ") allows %" PRIu64

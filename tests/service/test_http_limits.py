@@ -315,6 +315,19 @@ def test_connections_need_open_files(sampler, files, wanted, served):
     assert ("the limit of open files (600) allows 408 connections, not 1000" in server.stderr) == (served < wanted)
 
 
+def test_connections_leave_open_files_for_the_state(sampler, tmp_path):
+    server = sampler("--store", LARGE, "--state", tmp_path / "state", prefix=("prlimit", "--nofile=256:256"))
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(connect(server))
+        for _ in range(300):
+            stack.enter_context(connect(server))
+        with contextlib.suppress(ConnectionError):  # on a slow machine it has been idle for too long
+            first.sendall(b"GET /batch?size=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert first.recv(4096)[:13] in (b"HTTP/1.1 200 ", b"")
+    assert "the limit of open files (256) allows 64 connections" in server.stderr
+    assert "Too many open files" not in server.stderr
+
+
 # ---- workers without end --------------------------------------------------------------------------
 
 
