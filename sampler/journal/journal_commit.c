@@ -310,6 +310,27 @@ static enum error yield(struct journal *journal)
     return ends ? ERROR_CANCELLED : OK;
 }
 
+/* Without its file the ledgers are complete, but a start would not find them: writes them at
+ * once. */
+static void look_at_file(struct journal *journal)
+{
+    int64_t now_ns = clock_now_ns();
+    pthread_mutex_lock(journal->owner.mutex);
+    bool failing = journal_failing(journal);
+    pthread_mutex_unlock(journal->owner.mutex);
+    if (failing || now_ns < journal->look_ns)
+        return;
+    journal->look_ns = now_ns + INT64_C(1000000) * JOURNAL_LOOK_MS;
+    if (journal_file_is_there(&journal->file))
+        return;
+    enum error error =
+        error_set(ERROR_IO, "the state %s was removed, replaced or truncated while it was in use",
+                  journal->path);
+    pthread_mutex_lock(journal->owner.mutex);
+    journal_note_failure(journal, error, JOURNAL_FAILING);
+    pthread_mutex_unlock(journal->owner.mutex);
+}
+
 bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
 {
     pthread_mutex_lock(journal->owner.mutex);
@@ -320,6 +341,8 @@ bool journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
     journal->woken = false;
     pthread_mutex_unlock(journal->owner.mutex);
     bool found = attend(journal, stopping);
+    if (!stopping)
+        look_at_file(journal);
     pthread_mutex_lock(journal->owner.mutex);
     if (!stopping && may_grow(journal) && grow_ahead(journal))
         log_debug("%s", error_message()); /* an append without room reports it */

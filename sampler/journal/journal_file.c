@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -74,6 +75,17 @@ enum error journal_file_create(struct journal_file *file, const char *path)
 enum error journal_file_open(struct journal_file *file, const char *path)
 {
     return open_file(file, path, 0);
+}
+
+bool journal_file_is_there(const struct journal_file *file)
+{
+    struct stat held, named;
+    if (fstat(file->descriptor, &held) != 0)
+        return true;
+    if (lstat(file->path, &named) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return held.st_ino == named.st_ino && held.st_dev == named.st_dev &&
+           (uint64_t)held.st_size >= file->length;
 }
 
 void journal_file_close(struct journal_file *file)

@@ -18,6 +18,7 @@
 #define JOURNAL_WATERMARK_MS 50
 /* Waiters are refused if the disk has not responded for this long: shorter than the timeouts of
  * clients and proxies, longer than a busy disk takes. A false alarm costs a 503. */
+#define JOURNAL_LOOK_MS 1000 /* between checks whether the file is still there */
 #define JOURNAL_PATIENCE_MS 5000
 /* Entries of at least this size wait in memory for the committer, which touches new pages of the
  * file without the mutex. */
@@ -157,6 +158,7 @@ struct journal {
     int64_t watched_ns;
     struct errand *undoing; /* removes refused changes from the file; NULL: none, or another way */
 
+    int64_t look_ns;  /* when to check next whether the file is still there */
     int64_t retry_ns; /* FULL, FAILING: time of the next retry */
     bool is_ahead;    /* FAILING: ledgers hold unkept changes; journal_read_back() */
     struct error_report failure;
@@ -171,6 +173,8 @@ enum error journal_file_check_left(const char *path) MUST_CHECK;
 enum error journal_file_create(struct journal_file *file, const char *path) MUST_CHECK;
 /* Does not follow symbolic links; ERROR_INPUT: not a regular file. */
 enum error journal_file_open(struct journal_file *file, const char *path) MUST_CHECK;
+/* False: somebody removed, replaced or truncated it. True also if that cannot be determined. */
+bool journal_file_is_there(const struct journal_file *file);
 void journal_file_close(struct journal_file *file);
 /* For a file that is no longer referenced: frees at most `most` of its bytes. False: none are
  * left. */

@@ -186,6 +186,35 @@ def test_a_signal_right_after_the_loss_is_no_good_end(sampler, tmp_path):
     assert "was removed or replaced" in server.stderr
 
 
+def remove_journal(journal):
+    journal.unlink()
+
+
+def truncate_journal(journal):
+    os.truncate(journal, 0)
+
+
+def replace_journal(journal):
+    journal.with_name("older").write_bytes(journal.read_bytes())
+    journal.with_name("older").rename(journal)
+
+
+@pytest.mark.parametrize("change", [remove_journal, truncate_journal, replace_journal])
+def test_a_journal_that_is_lost_is_written_again(sampler, tmp_path, change):
+    state = tmp_path / "state"
+    server = sampler(*STORE, "--state", state)
+    server.batch("size=10")
+    leased = server.batch("size=10&worker=w&seq=0")
+    change(state / "journal")
+    server.wait_for_log("was removed, replaced or truncated")
+    wait_for(lambda: server.get("/batch?size=10").status == 200, "it never went on")
+    position = server.get("/streams/default").json["position"]
+    server.kill()
+    server = sampler(*STORE, "--state", state)
+    assert server.get("/streams/default").json["position"] == position == 30
+    assert server.batch("size=10&worker=w&seq=0")["ids"] == leased["ids"]
+
+
 def test_other_changes_in_the_folder_disturb_nobody(sampler, tmp_path):
     state = tmp_path / "state"
     server = sampler(*STORE, "--state", state)
