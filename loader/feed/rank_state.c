@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "loader/feed/pull_plan.h"
 #include "loader/feed/rank_walk.h"
 #include "loader/feed/stream_position.h"
 
@@ -85,8 +86,14 @@ static enum error add_batches(const struct rank_state *state, const struct index
     return error;
 }
 
-static enum error collect_batches(const struct rank_state *state, struct index_set *batches)
+/* Batches behind the stream's end, of a last round that only some ranks or parts have, or that was
+ * filled up, stay out: with more epochs they are batches that nobody had. */
+static enum error collect_batches(const struct rank_state *state,
+                                  const struct sampler_stream *stream, struct index_set *batches)
 {
+    struct pull_plan plan;
+    pull_plan_init(&plan, stream, (size_t)state->batch_rows, 0);
+    int64_t end = pull_plan_batches(&plan, stream->epochs);
     int64_t steps = index_set_gap(&state->done, 0, INT64_MAX).first;
     struct index_range all = {0, state->first + steps * state->world};
     enum error error = index_set_add(batches, all);
@@ -94,6 +101,8 @@ static enum error collect_batches(const struct rank_state *state, struct index_s
         if (state->done.ranges[i].first >= steps)
             error = add_batches(state, &state->done.ranges[i], batches);
     }
+    if (!error && end >= state->first)
+        error = index_set_remove(batches, (struct index_range){end, INT64_MAX});
     return error;
 }
 
@@ -103,7 +112,7 @@ enum error rank_state_print(const struct rank_state *state, const struct sampler
     const struct stream_position position = {
         .stream = *stream, .batch_rows = state->batch_rows, .bucket_window = state->bucket_window};
     struct index_set batches = {.count = 0};
-    enum error error = collect_batches(state, &batches);
+    enum error error = collect_batches(state, stream, &batches);
     if (!error)
         error = stream_position_print(&position, &batches, out);
     index_set_release(&batches);

@@ -2,9 +2,9 @@
 /*
  * The progress of one rank of a feed by index: its steps (rank_walk.h) whose batches were put back,
  * without those fetched ahead. As text it is a stream_position.h: the batches of all ranks up to
- * the first step that is not done, and this rank's own beyond it. So if all ranks save after the
- * same step with everything put back, one rank's text serves all of them, and any other number of
- * ranks; otherwise each rank continues from its own.
+ * the first step that is not done, and this rank's own beyond it, none of them behind the stream's
+ * end. So if all ranks save after the same step with everything put back, one rank's text serves
+ * all of them, and any other number of ranks; otherwise each rank continues from its own.
  *
  * One thread at a time.
  */

@@ -269,6 +269,39 @@ static void test_another_number_of_ranks_goes_on(void **state)
     }
 }
 
+/* The last round of an epoch that ranks fill up, or that only some parts have, says nothing of the
+ * batches behind its end: with more epochs they are trained like all others. */
+static void test_more_epochs_begin_where_the_last_round_ended(void **state)
+{
+    (void)state;
+    enum { BATCHES = 10, PLACES = 3 };
+    struct sampler_stream one = order;
+    one.epoch_draws = 5 * BATCHES;
+    for (int pad = 0; pad < 2; pad++) {
+        for (int64_t place = 0; place < PLACES; place++) {
+            struct rank_walk walk = {.rank = pad ? place : 0,
+                                     .world = pad ? PLACES : 1,
+                                     .part = pad ? 0 : place,
+                                     .parts = pad ? 1 : PLACES,
+                                     .pad = pad};
+            struct rank_state before = {.rank = place, .world = PLACES, .batch_rows = 5};
+            struct rank_state after = {.world = 1, .batch_rows = 5};
+            struct sampler_stream stream;
+            struct buffer text = BUFFER_INIT(1 << 20);
+            assert_ok(rank_walk_begin(&walk, BATCHES));
+            for (int64_t step = 0; step < rank_walk_steps(&walk); step++)
+                assert_ok(rank_state_add(&before, step));
+            assert_ok(rank_state_print(&before, &one, &text));
+            assert_ok(rank_state_parse(&after, text.data, &stream));
+            assert_int_equal(after.first, !pad && place > 0 ? BATCHES - 1 : BATCHES);
+            assert_int_equal(after.begun.count, 0);
+            rank_state_release(&before);
+            rank_state_release(&after);
+            buffer_release(&text);
+        }
+    }
+}
+
 static void test_texts_that_are_refused(void **state)
 {
     (void)state;
@@ -300,6 +333,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_how_many_batches_a_stream_has),
     cmocka_unit_test(test_each_rank_goes_on_where_it_was),
     cmocka_unit_test(test_another_number_of_ranks_goes_on),
+    cmocka_unit_test(test_more_epochs_begin_where_the_last_round_ended),
     cmocka_unit_test(test_texts_that_are_refused),
 };
 
