@@ -7,6 +7,8 @@
 
 #include "common/text.h"
 
+#define CALL_POSITIONS (INT64_C(1) << 26) /* counted by one batching_at(), or one epoch */
+
 static const char *const tail_names[] = {"keep", "drop", "span"};
 
 const char *tail_name(enum tail tail)
@@ -170,54 +172,102 @@ static int64_t stand_before(const struct batching *batching, int64_t epoch, int6
                   : order_unit_position(batching->order, epoch, j - 1) + 1;
 }
 
-/* Finds the epoch that contains item K (batches for keep and drop, B units each for span), and how
- * many items precede it in that epoch. *ret_start: the epoch, or the first of the empty ones right
- * before it. Beyond the end *ret_epoch is -1. */
-static enum error find_epoch(const struct batching *batching, int64_t size, int64_t *number,
-                             int64_t *ret_epoch, int64_t *ret_start)
+/* A search for a batch by its number. Epochs that nobody has counted yet are counted, CALL_POSITIONS
+ * of them in one call, however many epochs these are. */
+struct finding {
+    const struct batching *batching;
+    int64_t size;
+    int64_t counted; /* epochs, when the call began */
+    int64_t number;  /* items to skip: batches for keep and drop, B units each for span */
+    int64_t epoch;   /* that contains the item; -1: it is beyond the end */
+    int64_t start;   /* this epoch, or the first of the empty ones right before it */
+};
+
+static int64_t epochs_of(const struct batching *batching)
 {
-    int64_t end = batching_end(batching);
-    int64_t start = 0;
-    for (int64_t epoch = 0; (epoch + 1) <= end / batching->epoch_positions; epoch++) {
+    return batching_end(batching) / batching->epoch_positions;
+}
+
+static enum error count_epoch(const struct finding *finding, int64_t epoch, int64_t *ret_units)
+{
+    if (epoch - finding->counted > CALL_POSITIONS / finding->batching->epoch_positions)
+        return error_set(ERROR_UNAVAILABLE,
+                         "the units of this design's epochs can only be counted: %" PRId64
+                         " epochs are, ask again",
+                         epoch);
+    return order_epoch_units(finding->batching->order, epoch, ret_units);
+}
+
+/* Leaves in `number` how many items precede it in its epoch. */
+static enum error find_epoch(struct finding *finding)
+{
+    enum tail tail = finding->batching->tail;
+    for (int64_t epoch = 0; epoch < epochs_of(finding->batching); epoch++) {
         int64_t units;
-        enum error error = order_epoch_units(batching->order, epoch, &units);
+        enum error error = count_epoch(finding, epoch, &units);
         if (error)
             return error;
-        int64_t here = batching->tail == TAIL_SPAN   ? units
-                       : batching->tail == TAIL_DROP ? units / size
-                                                     : (units + size - 1) / size;
-        if (*number < here) {
-            *ret_epoch = epoch;
-            *ret_start = batching->tail == TAIL_DROP ? epoch : start;
+        int64_t here = tail == TAIL_SPAN   ? units
+                       : tail == TAIL_DROP ? units / finding->size
+                                           : (units + finding->size - 1) / finding->size;
+        if (finding->number < here) {
+            finding->epoch = epoch;
+            finding->start = tail == TAIL_DROP ? epoch : finding->start;
             return OK;
         }
-        *number -= here;
+        finding->number -= here;
         if (units > 0)
-            start = epoch + 1;
+            finding->start = epoch + 1;
     }
-    *ret_epoch = -1;
+    finding->epoch = -1;
+    return OK;
+}
+
+/* The batch that begins with unit `unit` of the epoch found. Only the positions of its last epoch
+ * are examined. */
+static enum error find_end(const struct finding *finding, int64_t unit, struct span *ret_span)
+{
+    const struct batching *batching = finding->batching;
+    int64_t first = unit == 0 ? finding->start * batching->epoch_positions
+                              : stand_before(batching, finding->epoch, unit);
+    struct span span = {.first = first};
+    for (int64_t epoch = finding->epoch; epoch < epochs_of(batching); epoch++) {
+        int64_t here, positions;
+        int64_t begin = epoch * batching->epoch_positions;
+        enum error error = count_epoch(finding, epoch, &here);
+        if (error)
+            return error;
+        here -= epoch == finding->epoch ? unit : 0;
+        if (batching->tail != TAIL_SPAN || span.units + here >= finding->size) {
+            begin = first > begin ? first : begin;
+            order_reach(batching->order, begin, finding->size - span.units, &positions, &here);
+            span.positions = begin + positions - first;
+            span.units += here;
+            break;
+        }
+        span.positions = begin + batching->epoch_positions - first;
+        span.units += here;
+    }
+    *ret_span = span;
     return OK;
 }
 
 static enum error at_skipping(const struct batching *batching, int64_t index, int64_t size,
                               struct span *ret_span)
 {
-    int64_t number = index;
-    int64_t epoch = -1;
-    int64_t start = 0;
-    if (batching->tail == TAIL_SPAN && __builtin_mul_overflow(index, size, &number))
-        number = INT64_MAX;
-    enum error error = find_epoch(batching, size, &number, &epoch, &start);
+    struct finding finding = {.batching = batching,
+                              .size = size,
+                              .counted = order_counted_epochs(batching->order),
+                              .number = index};
+    bool spans = batching->tail == TAIL_SPAN;
+    if (spans && __builtin_mul_overflow(index, size, &finding.number))
+        finding.number = INT64_MAX;
+    enum error error = find_epoch(&finding);
     if (error)
         return error;
-    if (epoch < 0) {
-        set_end(batching, ret_span);
-        return OK;
-    }
-    int64_t unit = batching->tail == TAIL_SPAN ? number : number * size;
-    int64_t stand =
-        unit == 0 ? start * batching->epoch_positions : stand_before(batching, epoch, unit);
-    next_skipping(batching, stand, size, ret_span);
+    if (finding.epoch >= 0)
+        return find_end(&finding, spans ? finding.number : finding.number * size, ret_span);
+    set_end(batching, ret_span);
     return OK;
 }
 

@@ -50,6 +50,14 @@ static bool is_known(struct epoch_counts *counts, int64_t epoch, int64_t *ret_un
     return known;
 }
 
+int64_t epoch_counts_known(struct epoch_counts *counts)
+{
+    pthread_mutex_lock(&counts->mutex);
+    int64_t known = (int64_t)counts->count;
+    pthread_mutex_unlock(&counts->mutex);
+    return known;
+}
+
 /* ---- the one that counts ------------------------------------------------ */
 
 static enum error note(struct epoch_counts *counts, int64_t units)

@@ -16,5 +16,7 @@ void epoch_counts_free(struct epoch_counts *counts);
 /* As order_epoch_units(). */
 enum error epoch_counts_get(struct epoch_counts *counts, const struct order *order, int64_t epoch,
                             int64_t *ret_units) MUST_CHECK;
+/* How many epochs are known by now. */
+int64_t epoch_counts_known(struct epoch_counts *counts);
 
 #endif

@@ -205,6 +205,11 @@ enum error order_epoch_units(const struct order *order, int64_t epoch, int64_t *
     return OK;
 }
 
+int64_t order_counted_epochs(const struct order *order)
+{
+    return order->counts ? epoch_counts_known(order->counts) : 0;
+}
+
 int64_t order_unit_position(const struct order *order, int64_t epoch, int64_t j)
 {
     int64_t start = epoch * order->epoch_positions;

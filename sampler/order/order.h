@@ -107,6 +107,8 @@ void order_reach(const struct order *order, int64_t first, int64_t units, int64_
 #define ORDER_COUNTED_EPOCHS (INT64_C(1) << 20)
 enum error order_epoch_units(const struct order *order, int64_t epoch,
                              int64_t *ret_units) MUST_CHECK;
+/* Of how many epochs the units are known by now, if positions are skipped. */
+int64_t order_counted_epochs(const struct order *order);
 /* The absolute position of an epoch's unit number j, 0 <= j < its units. */
 int64_t order_unit_position(const struct order *order, int64_t epoch, int64_t j);
 

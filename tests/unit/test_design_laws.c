@@ -513,6 +513,39 @@ static void test_far_epochs_are_counted_in_pieces(void **state)
     frame_free(frame);
 }
 
+/* Each call looks through a bounded number of epochs, however few units each has, whether the batch
+ * begins far ahead, is longer than any epoch has units for, or goes through many of them. */
+static void test_batches_over_many_epochs_are_found_in_pieces(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tail tail;
+        int64_t index, size, units;
+    } cases[] = {
+        {TAIL_KEEP, 79, 1 << 19, 1}, {TAIL_DROP, 0, 1 << 19, 0}, {TAIL_SPAN, 0, 18000000, 1}};
+    enum { CALLS = 100 };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct frame *frame = range_frame(1 << 20, 1);
+        struct order *order = new_order(frame, "bernoulli", "{\"rate\":0.25}", 1);
+        const struct batching cut = {
+            .order = order, .epoch_positions = 1 << 20, .epochs = 80, .tail = cases[i].tail};
+        struct span span, next;
+        int calls = 1;
+        assert_fails(batching_at(&cut, cases[i].index, cases[i].size, &span), ERROR_UNAVAILABLE,
+                     "ask again");
+        while (calls < CALLS &&
+               batching_at(&cut, cases[i].index, cases[i].size, &span) == ERROR_UNAVAILABLE)
+            calls++;
+        assert_in_range(calls, 1, CALLS - 1);
+        assert_int_equal(span.units > 0, cases[i].units);
+        batching_next(&cut, span.first, cases[i].size, &next);
+        assert_true(next.first == span.first && next.positions == span.positions &&
+                    next.units == span.units);
+        order_free(order);
+        frame_free(frame);
+    }
+}
+
 /* Vectors and single coins agree, at any start, length and probability. */
 static void test_coins_are_counted_as_they_fall(void **state)
 {
@@ -607,6 +640,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_one_unit),
     cmocka_unit_test(test_a_million_labels),
     cmocka_unit_test(test_far_epochs_are_counted_in_pieces),
+    cmocka_unit_test(test_batches_over_many_epochs_are_found_in_pieces),
     cmocka_unit_test(test_coins_are_counted_as_they_fall),
     cmocka_unit_test(test_what_a_frame_cannot_serve_is_refused),
     cmocka_unit_test(test_sizes_that_a_cut_refuses),
