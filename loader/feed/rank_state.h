@@ -25,7 +25,8 @@ struct rank_state {
     struct index_set done;  /* all that are done, including those */
 };
 
-/* Sets `first`, `begun` and `done` from the text; its order is *ret_stream. ERROR_CONFLICT: another
+/* Sets `first`, `begun` and `done` from the text; its order is *ret_stream, of any number of epochs
+ * unless a batch that is done would be longer with more. ERROR_CONFLICT: another
  * batch size or other buckets; ERROR_INPUT: not such a text. */
 enum error rank_state_parse(struct rank_state *state, const char *text,
                             struct sampler_stream *ret_stream) MUST_CHECK;

@@ -302,6 +302,38 @@ static void test_more_epochs_begin_where_the_last_round_ended(void **state)
     }
 }
 
+/* With tail `span`, a last batch that is short is another one with more epochs. */
+static void test_a_short_batch_that_is_done_binds_the_epochs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tail;
+        int64_t epoch_draws, steps, right;
+    } cases[] = {
+        {"span", 11, 3, 1},
+        {"span", 11, 2, SAMPLER_EPOCHS_ANY},
+        {"span", 10, 2, SAMPLER_EPOCHS_ANY},
+        {"keep", 11, 3, SAMPLER_EPOCHS_ANY},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rank_state before = {.world = 1, .batch_rows = 5};
+        struct rank_state after = {.world = 1, .batch_rows = 5};
+        struct sampler_stream one = order, stream;
+        struct buffer text = BUFFER_INIT(1 << 20);
+        snprintf(one.tail, sizeof(one.tail), "%s", cases[i].tail);
+        one.epoch_draws = cases[i].epoch_draws;
+        for (int64_t step = 0; step < cases[i].steps; step++)
+            assert_ok(rank_state_add(&before, step));
+        assert_ok(rank_state_print(&before, &one, &text));
+        assert_ok(rank_state_parse(&after, text.data, &stream));
+        assert_int_equal(after.first, cases[i].steps);
+        assert_int_equal(stream.epochs, cases[i].right);
+        rank_state_release(&before);
+        rank_state_release(&after);
+        buffer_release(&text);
+    }
+}
+
 static void test_texts_that_are_refused(void **state)
 {
     (void)state;
@@ -334,6 +366,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_each_rank_goes_on_where_it_was),
     cmocka_unit_test(test_another_number_of_ranks_goes_on),
     cmocka_unit_test(test_more_epochs_begin_where_the_last_round_ended),
+    cmocka_unit_test(test_a_short_batch_that_is_done_binds_the_epochs),
     cmocka_unit_test(test_texts_that_are_refused),
 };
 
