@@ -2,7 +2,6 @@
 #include "loader/feed/rank_state.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "loader/feed/pull_plan.h"
 #include "loader/feed/rank_walk.h"
@@ -23,17 +22,6 @@ static enum error take_steps(struct rank_state *state, const struct index_set *b
         error = index_set_add(&state->begun, steps);
     }
     return error ? error : index_set_copy(&state->done, &state->begun);
-}
-
-/* With tail `span` the stream's last batch may be short; with more epochs it is longer. */
-static bool has_short_batch(const struct stream_position *position, const struct index_set *batches)
-{
-    int64_t positions;
-    if (strcmp(position->stream.tail, "span") != 0 ||
-        __builtin_mul_overflow(position->stream.epochs, position->stream.epoch_draws, &positions))
-        return false;
-    return positions % position->batch_rows != 0 &&
-           index_set_has(batches, positions / position->batch_rows);
 }
 
 enum error rank_state_parse(struct rank_state *state, const char *text,
@@ -60,7 +48,7 @@ enum error rank_state_parse(struct rank_state *state, const char *text,
     if (!error) {
         state->first = index_set_gap(&batches, 0, INT64_MAX).first;
         *ret_stream = position.stream;
-        if (!has_short_batch(&position, &batches))
+        if (!stream_position_has_cut_batch(&position, &batches))
             ret_stream->epochs = SAMPLER_EPOCHS_ANY; /* another number is the same order */
         error = take_steps(state, &batches);
     }

@@ -116,3 +116,14 @@ out:
     cJSON_Delete(json);
     return error;
 }
+
+bool stream_position_has_cut_batch(const struct stream_position *position,
+                                   const struct index_set *done)
+{
+    int64_t positions;
+    if (strcmp(position->stream.tail, "span") != 0 ||
+        __builtin_mul_overflow(position->stream.epochs, position->stream.epoch_draws, &positions))
+        return false;
+    return positions % position->batch_rows != 0 &&
+           index_set_has(done, positions / position->batch_rows);
+}

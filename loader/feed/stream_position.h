@@ -36,4 +36,9 @@ enum error stream_position_parse(const char *text, const char *what,
                                  struct stream_position *ret_position,
                                  struct index_set *done) MUST_CHECK;
 
+/* Is the last batch of its epochs done, and was it cut short by the stream's end, as with tail
+ * `span`? With more epochs it is longer, so that rows would be left out. */
+bool stream_position_has_cut_batch(const struct stream_position *position,
+                                   const struct index_set *done);
+
 #endif

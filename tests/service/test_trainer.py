@@ -513,6 +513,16 @@ def test_other_shares_are_another_order(sampler, store, tmp_path):
     train_fails(sampler(*quota, '{"0":1,"1":2}'), store, tmp_path / "quota", ["belongs to another order", "the design's own fields"])
 
 
+def test_a_batch_that_the_end_cut_short_is_not_continued(sampler, store, tmp_path):
+    """With tail span and more epochs it has more rows, which nobody would train."""
+    served = ["--store", store, "--seed", 7, "--tail", "span", "--epochs"]
+    one = sampler(*served, 1)
+    train(one, store, tmp_path / "run", batch_size=7, train_steps=10**9)
+    says = ["was trained to the end of 1 epoch, whose last batch is short", "--epochs 1"]
+    train_fails(sampler(*served, 2), store, tmp_path / "run", says, batch_size=7, train_steps=10**9)
+    train(one, store, tmp_path / "run", batch_size=7, train_steps=10**9)
+
+
 def test_another_learning_rate_continues(served, store, trained):
     done = train(served, store, trained, learning_rate=0.001, seed=99)
     assert "learning rate 0.001 from now on (0.01 before)" in done.stderr
