@@ -172,8 +172,8 @@ static int64_t stand_before(const struct batching *batching, int64_t epoch, int6
                   : order_unit_position(batching->order, epoch, j - 1) + 1;
 }
 
-/* A search for a batch by its number. Epochs that nobody has counted yet are counted, CALL_POSITIONS
- * of them in one call, however many epochs these are. */
+/* A search for a batch by its number. Epochs that nobody has counted yet are counted: at most
+ * CALL_POSITIONS in one call, however many epochs these are. */
 struct finding {
     const struct batching *batching;
     int64_t size;

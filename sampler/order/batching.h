@@ -67,8 +67,8 @@ void batching_next(const struct batching *batching, int64_t position, int64_t si
 
 /* Batch number K (>= 0) of batches of `size` from position 0 on: the same as K + 1 calls of
  * batching_next(). Beyond the end: no units. Closed form that never fails, unless positions are
- * skipped: then it counts the epochs up to that of the batch's last unit, some tenths of a second in
- * one call, with order_epoch_units()' ERROR_UNAVAILABLE (call again: the count continues) and
+ * skipped: then it counts the epochs up to that of the batch's last unit, some tenths of a second
+ * in one call, with order_epoch_units()' ERROR_UNAVAILABLE (call again: the count continues) and
  * ERROR_USAGE. */
 enum error batching_at(const struct batching *batching, int64_t index, int64_t size,
                        struct span *ret_span) MUST_CHECK;
