@@ -61,6 +61,7 @@ struct feed_object {
     unsigned depth; /* its calls: a signal handler may call while next() waits; under the lock */
     unsigned forks; /* core_forks() at the open: a forked child leaves the feed alone */
     struct tombola_description description;
+    struct tombola_stats last;        /* those of a closed feed */
     atomic_size_t out;                /* batches that hold slots */
     const struct tombola_batch *late; /* came while a signal handler raised; NULL: none */
     void *late_stream;                /* for which next() awaited it */

@@ -110,6 +110,8 @@ static void close_feed(struct feed_object *self)
     struct tombola_feed *feed;
     Py_BEGIN_CRITICAL_SECTION(self);
     feed = self->feed;
+    if (feed && self->forks == core_forks())
+        tombola_feed_stats(feed, &self->last, sizeof(self->last));
     self->feed = NULL;
     Py_END_CRITICAL_SECTION();
     if (!feed || self->forks != core_forks())
@@ -380,15 +382,12 @@ static PyObject *feed_describe(struct feed_object *self, PyObject *unused)
 static PyObject *feed_stats(struct feed_object *self, PyObject *unused)
 {
     struct tombola_stats stats;
-    bool open;
     (void)unused;
     Py_BEGIN_CRITICAL_SECTION(self);
-    open = self->feed != NULL;
-    if (open)
+    stats = self->last;
+    if (self->feed)
         tombola_feed_stats(self->feed, &stats, sizeof(stats));
     Py_END_CRITICAL_SECTION();
-    if (!open)
-        return raise_closed(self);
     return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "batches",
                          (long long)stats.batches, "rows", (long long)stats.rows, "bytes",
                          (long long)stats.bytes, "bad_rows", (long long)stats.bad_rows, "pull_ns",

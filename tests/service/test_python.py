@@ -1269,7 +1269,7 @@ time.sleep(1000)
         one.kill()
         one.communicate()
     wait_for(lambda: not any(listens in line for line in open("/proc/net/tcp", encoding="ascii")), "the sampler goes on")
-    headless = tmp_path / "headless.csv"
+    headless = tmp_path / "head?less.csv"
     headless.write_text("1,2\n3,4\n")
     out = run(package, """
 import tombola, sys
@@ -1282,6 +1282,8 @@ with tombola.serve("range:100", seed=1, replacement=False, epochs=None) as serve
 for label, header, rows in ((0, False, 2), ("1", True, 1)):
     with tombola.serve(sys.argv[1], label=label, header=header) as server, tombola.Loader(server) as loader:
         assert loader.rows == rows
+with tombola.serve(sys.argv[1] + "?header=no", label=0) as server:
+    assert server.store.endswith("?header=no&label=0"), "after a bare path that ends in a question mark, too"
 """, headless)
     assert "cannot open /nowhere.csv" in out and "<tombola.Server of range:100 at http://127.0.0.1:" in out
 
@@ -1337,6 +1339,30 @@ with tombola.serve(latin + b".csv") as server:
         else:
             raise AssertionError(words)
 """, tmp_path)
+
+
+def test_a_server_closes_the_loaders_that_lease_from_it(package, demo_database, tmp_path):  # noqa: F811
+    """What was trained is acked and the rest released before the sampler ends; nobody looks for it in vain afterwards."""
+    program = start(package, """
+import sys, tombola
+with tombola.serve(sys.argv[1], state=sys.argv[2], lease=3600, epochs=1) as server:
+    loader = tombola.Loader(server, batch_size=100)
+    for batch in loader:
+        break
+    loop = iter(loader)
+    next(loop)
+    other = tombola.Loader(server, batch_size=2000, pull="index")
+    for batch in other:
+        pass
+assert loader.stats()["batches"] == 2
+assert other.state_dict(), "it leases nothing, and stays open"
+del loop, loader
+with tombola.serve(sys.argv[1], state=sys.argv[2], epochs=1) as server:
+    with tombola.Loader(server, batch_size=100) as loader:
+        assert sum(len(batch[0]) for batch in loader) == 1800, "two were acked, the others lent again at once"
+""", demo_database, tmp_path / "state")
+    _, err = program.communicate(timeout=PATIENCE_S)
+    assert (program.returncode, err) == (0, "")
 
 
 @pytest.mark.parametrize("ends", ["close", "exit"])
@@ -1545,17 +1571,22 @@ else:
 
 def test_a_loader_that_is_closed_says_so(program):
     program("""
-loader = tombola.Loader(url, store)
+loader = tombola.Loader(url, store, pull="index")
 loader.close()
 loader.close()
 loader.interrupt()
-for call in (lambda: next(iter(loader)), loader.stats, loader.state_dict):
+for call in (lambda: next(iter(loader)), loader.state_dict):
     try:
         call()
     except tombola.UsageError as error:
         assert "closed" in str(error)
     else:
         raise AssertionError("it works")
+assert loader.stats()["batches"] == 0
+loader = tombola.Loader(url, store)
+next(iter(loader))
+loader.close()
+assert loader.stats()["batches"] == 1, "as it was"
 """)
 
 

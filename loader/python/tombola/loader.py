@@ -20,6 +20,7 @@ from tombola.arrays import converter, current_stream
 from tombola.errors import Error, UsageError
 from tombola.moments import moments
 from tombola.options import count, count_or_auto, counts, number, path, single, text
+from tombola.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from typing import SupportsFloat, SupportsIndex
 
     from tombola.moments import Moment
-    from tombola.server import Server
 
     Arrays = tuple[Any, ...]  # ids, labels, x; lengths where rows differ in it; weights and groups where they are wanted
 
@@ -230,6 +230,8 @@ class Loader:
         self._loops: weakref.WeakSet[Epoch] = weakref.WeakSet()
         self._newest: Callable[[], Epoch | None] = lambda: None
         self._open(state)
+        if pull == "lease" and isinstance(sampler, Server):
+            sampler._lessees.add(self)
         described = self._feed.describe()
         self.rows, self.features = described["rows"], described["features"]
         self.device, self.feature_names = described["device"], described["feature_names"]
@@ -363,7 +365,7 @@ class Loader:
             loop.begin_again()
 
     def stats(self) -> dict[str, int]:
-        """Counts and times as in tombola.h: batches, rows, wait_ns, lost, ..."""
+        """Counts and times as in tombola.h, after close() the last ones: batches, rows, wait_ns, lost, ..."""
         return self._feed.stats()
 
     def __reduce__(self) -> NoReturn:

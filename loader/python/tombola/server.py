@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from tombola.loader import Loader
+
 # Ends the sampler when the pipe that it waits at has a line, from close(), or is closed: by the end of this process, however
 # it comes, and of its children by fork(), which have the pipe too.
 _GUARD = """exec 3<&0 </dev/null
@@ -31,6 +33,8 @@ wait "$child"; status=$?
 kill -9 "$guard" 2>/dev/null  # SIGTERM may be blocked here
 exit "$status"
 """
+_SCHEME = re.compile("(csv|idx|parquet|rows|sqlite|range|postgresql):")
+_DRAIN_S = 0.1  # nobody needs to notice that it ends; an ack may be on its way from another process
 _COLUMNS = ("id", "label", "weight", "group", "header", "table")
 
 
@@ -54,7 +58,9 @@ def store_uri(store: str | os.PathLike[str], columns: Mapping[str, Any]) -> str:
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in texts.items())
     if not query:
         return uri
-    return f"{uri}{'&' if '?' in uri else '?'}{query}"
+    # A bare path may contain question marks.
+    has_some = "?" in uri if _SCHEME.match(uri) else "=" in uri.rpartition("?")[2] and "?" in uri
+    return f"{uri}{'&' if has_some else '?'}{query}"
 
 
 class Server:
@@ -64,7 +70,7 @@ class Server:
         columns = {name: options.pop(name) for name in _COLUMNS if name in options}
         self.store = store_uri(store, columns)
         words = [program(), "serve", "--store", self.store, "--listen", listen]
-        for name, value in options.items():
+        for name, value in {"drain": _DRAIN_S, **options}.items():
             if value is None or value is False:
                 continue
             words.append(f"--{name.replace('_', '-')}")
@@ -76,6 +82,7 @@ class Server:
             start_new_session=True)
         self._closes = weakref.finalize(self, _end, self._process, os.getpid())
         self._said: list[str] = []
+        self._lessees: weakref.WeakSet[Loader] = weakref.WeakSet()
         self._reader = threading.Thread(target=self._read, name="tombola-serve", daemon=True)
         try:
             self._reader.start()
@@ -108,7 +115,10 @@ class Server:
         return "".join(self._said)
 
     def close(self) -> None:
-        """Ends the sampler and waits for its exit."""
+        """Ends the sampler and waits for its exit. Loaders that lease from it are closed first, as at the end of a program."""
+        for loader in list(self._lessees):
+            loader._at_exit()
+            loader.close()
         self._closes()
 
     def __enter__(self) -> Server:
