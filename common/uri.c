@@ -214,8 +214,8 @@ enum error uri_query_finish(const struct uri_query *query)
 /* The length of a known "scheme:" without the colon, or 0. */
 static size_t scheme_length(const char *text)
 {
-    static const char *const schemes[] = {"csv",    "idx",   "parquet",   "rows",
-                                          "sqlite", "range", "postgresql"};
+    static const char *const schemes[] = {"csv",    "idx",   "parquet",    "rows",
+                                          "sqlite", "range", "postgresql", "postgres"};
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
         size_t length = strlen(schemes[i]);
         if (strncmp(text, schemes[i], length) == 0 && text[length] == ':')
@@ -248,7 +248,8 @@ enum error uri_init(struct uri *uri, const char *text)
     const char *path = length ? text + length + 1 : text;
     const char *mark = find_query(path, length == 0);
     enum error error = OK;
-    uri->scheme = strndup(text, length);
+    bool is_short = length == strlen("postgres") && strncmp(text, "postgres", length) == 0;
+    uri->scheme = is_short ? strdup("postgresql") : strndup(text, length);
     if (!uri->scheme)
         error = error_set_memory(length, "a URI");
     bool as_it_stands = length == 0 || strcmp(uri->scheme ? uri->scheme : "", "postgresql") == 0;

@@ -52,7 +52,7 @@ enum error uri_query_finish(const struct uri_query *query) MUST_CHECK;
 struct feature_recipe;
 
 struct uri {
-    char *scheme; /* owned; "" for a bare path */
+    char *scheme; /* owned; "" for a bare path; "postgresql" for postgres:, as in libpq */
     char *path;   /* owned, decoded, except for postgresql: the raw text from "//" up to '?' */
     struct uri_query query;
     /* Borrowed; not from the text: the features that the caller wants, of those selected by the

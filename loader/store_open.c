@@ -66,7 +66,10 @@ static const struct {
 static enum error refuse_kind(const char *text, const struct uri *uri)
 {
     char shown[TEXT_QUOTE_BYTES];
-    text_quote(shown, sizeof(shown), text, strlen(text));
+    const char *place = strstr(text, "://");
+    bool may_hold_password = place && strchr(place, '@');
+    text_quote(shown, sizeof(shown), text,
+               may_hold_password ? (size_t)(place - text) : strlen(text));
     if (strcmp(uri->scheme, "postgresql") == 0)
         return error_set(ERROR_UNAVAILABLE,
                          "this build has no PostgreSQL store (it was made without libpq); csv:, "

@@ -1341,6 +1341,21 @@ with tombola.serve(latin + b".csv") as server:
 """, tmp_path)
 
 
+def test_a_password_is_not_shown(package):  # noqa: F811
+    run(package, """
+import tombola
+from tombola.server import without_password
+for uri, shown in (("postgresql://me:se/c:ret@db/x?table=t", "postgresql://me@db/x?table=t"),
+                   ("postgres://db:5432/x?user=me&password=secret&table=t", "postgres://db:5432/x?user=me&password=&table=t"),
+                   ("csv:a:b@c.csv?label=0", "csv:a:b@c.csv?label=0")):
+    assert without_password(uri) == shown, without_password(uri)
+try:
+    tombola.serve("postgresql+psycopg2://me:secret@db/x?table=t")
+except tombola.SamplerError as error:
+    assert '"postgresql+psycopg2": which kind of store' in str(error), error
+""")
+
+
 def test_a_server_closes_the_loaders_that_lease_from_it(package, demo_database, tmp_path):  # noqa: F811
     """What was trained is acked and the rest released before the sampler ends; nobody looks for it in vain afterwards."""
     program = start(package, """

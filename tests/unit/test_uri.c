@@ -134,6 +134,7 @@ static void test_uris_of_stores(void **state)
     check_uri("range:1000000000?labels=10", "range", "1000000000", 1);
     check_uri("postgresql://u:p%40@host:5432/db?table=samples", "postgresql",
               "//u:p%40@host:5432/db", 1);
+    check_uri("postgres://host/db?table=samples", "postgresql", "//host/db", 1);
     check_uri("csv:a?", "csv", "a", 0);
 }
 

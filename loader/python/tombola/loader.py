@@ -20,7 +20,7 @@ from tombola.arrays import converter, current_stream
 from tombola.errors import Error, UsageError
 from tombola.moments import moments
 from tombola.options import count, count_or_auto, counts, number, path, single, text
-from tombola.server import Server
+from tombola.server import Server, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -395,7 +395,7 @@ class Loader:
 
     def __repr__(self) -> str:
         return (
-            f"<tombola.Loader of {os.fsdecode(self._options['store'])} by {self._options['sampler']}: {self.rows} rows of {self.shape} "
+            f"<tombola.Loader of {without_password(os.fsdecode(self._options['store']))} by {self._options['sampler']}: {self.rows} rows of {self.shape} "
             f"{self.dtype}, {self._options['batch_size']} a batch, {self.device}>"
         )
 

@@ -33,7 +33,7 @@ wait "$child"; status=$?
 kill -9 "$guard" 2>/dev/null  # SIGTERM may be blocked here
 exit "$status"
 """
-_SCHEME = re.compile("(csv|idx|parquet|rows|sqlite|range|postgresql):")
+_SCHEME = re.compile("(csv|idx|parquet|rows|sqlite|range|postgres(ql)?):")
 _DRAIN_S = 0.1  # nobody needs to notice that it ends; an ack may be on its way from another process
 _COLUMNS = ("id", "label", "weight", "group", "header", "table")
 
@@ -61,6 +61,11 @@ def store_uri(store: str | os.PathLike[str], columns: Mapping[str, Any]) -> str:
     # A bare path may contain question marks.
     has_some = "?" in uri if _SCHEME.match(uri) else "=" in uri.rpartition("?")[2] and "?" in uri
     return f"{uri}{'&' if has_some else '?'}{query}"
+
+
+def without_password(uri: str) -> str:
+    """For messages: only PostgreSQL's URIs have one."""
+    return re.sub(r"(?<=://)([^/@:]*):[^@?]*(?=@)|(?<=[?&])(password=)[^&]*", r"\1\2", uri)
 
 
 class Server:
@@ -128,7 +133,7 @@ class Server:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<tombola.Server of {self.store} at {self.url}>"
+        return f"<tombola.Server of {without_password(self.store)} at {self.url}>"
 
 
 def _end(process: subprocess.Popen[str], owner: int) -> None:
