@@ -26,6 +26,7 @@
 #define PIECE_LIMIT_BYTES ((size_t)1 << 30) /* the longest value that PostgreSQL takes */
 #define SQL_LIMIT_BYTES ((size_t)128 << 20)
 #define ROW_IN_PAGE_BYTES 7000 /* longer values are stored out of line, uncompressed */
+#define NAME_BYTES 63          /* PostgreSQL cuts off the rest: another table's name perhaps */
 
 struct postgres_writer {
     struct store_writer writer; /* first */
@@ -56,6 +57,10 @@ static enum error run_sql(struct postgres_writer *writer, struct buffer *sql, in
 static enum error quote(struct postgres_writer *writer, const char *name, size_t length,
                         char **ret_quoted)
 {
+    if (length > NAME_BYTES)
+        return error_set(ERROR_USAGE,
+                         "%s: the name %.*s has %zu bytes; PostgreSQL takes at most %d",
+                         writer->shown, (int)length, name, length, NAME_BYTES);
     char *quoted = PQescapeIdentifier(writer->connection, name, length);
     if (!quoted)
         return error_set(ERROR_USAGE, "%s: not a table name: %.300s", writer->shown,

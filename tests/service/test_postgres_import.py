@@ -89,6 +89,17 @@ def test_what_is_there_stays(server, source):
     run_fails("loader", "import", path, server.uri("nowhere.rows"), says='schema "nowhere" does not exist')
 
 
+def test_a_name_that_is_too_long_is_not_cut_off(server, source):
+    """The rest of it may be another table's name, which --force would replace."""
+    path, name = source("id,x", lambda dice: "7", 3), "n" * 63
+    run("loader", "import", f"csv:{path}", server.uri(name))
+    before = digest(server.uri(name))
+    other = source("id,x", lambda dice: "8", 3)
+    for words in ((), ("--force",)):
+        run_fails("loader", "import", *words, f"csv:{other}", server.uri(name + "n"), says="has 64 bytes; PostgreSQL takes at most 63")
+    assert digest(server.uri(name)) == before
+
+
 def test_a_table_is_not_imported_over_itself(server, source):
     """Nor with --force, nor where another schema's name is left out or the server's is spelled differently."""
     server.sql("DROP TABLE IF EXISTS samples, copy, more", "CREATE TABLE samples AS SELECT g AS id, g % 2 AS label, 0.5 AS x, 'dear' AS note FROM generate_series(1, 9) g")
