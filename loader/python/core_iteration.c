@@ -44,16 +44,24 @@ static bool is_let_go_from_inside(const struct iteration_object *self)
     return inside;
 }
 
+/* If several threads share the loop, one may ask for the next batch before another holds its own:
+ * that one was then trained, too. */
 static PyObject *iteration_hold(struct iteration_object *self, PyObject *batch)
 {
+    struct batch_object *before;
     if (!Py_IS_TYPE(batch, core_state(Py_TYPE(self))->batch_type))
         return PyErr_Format(PyExc_TypeError, "not a Batch");
     Py_INCREF(batch);
     Py_BEGIN_CRITICAL_SECTION(self);
     if (!self->is_placed)
         place(self);
-    Py_XSETREF(self->batch, (struct batch_object *)batch);
+    before = self->batch;
+    self->batch = (struct batch_object *)batch;
     Py_END_CRITICAL_SECTION();
+    int status = before ? batch_settle(before, true) : TOMBOLA_OK;
+    Py_XDECREF(before);
+    if (status)
+        return core_raise(core_state(Py_TYPE(self)), status);
     Py_RETURN_NONE;
 }
 

@@ -1108,6 +1108,33 @@ for closes in (False, True):
 """)
 
 
+def test_threads_that_take_at_once_from_a_loop_train_both_batches(program):
+    program("""
+import threading
+both, own, seen = threading.Barrier(2), threading.local(), []
+
+def convert(array):
+    if not hasattr(own, "waits"):
+        own.waits = both.wait(60)  # each has taken a batch, and the loop holds neither yet
+    return np.asarray(array)
+
+loop = iter(tombola.Loader(url, store, batch_size=100, output=convert))
+
+def take():
+    for ids, labels, x in loop:
+        seen.extend(ids.tolist())
+        if len(own.__dict__) == 1:
+            own.held = both.wait(60)  # now it has held both
+
+threads = [threading.Thread(target=take) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert sorted(seen) == list(range(2000)), len(seen)
+""", "--epochs", 1, "--lease", 1)
+
+
 def test_async(program):
     """Tasks share the loop with others; one that is cancelled leaves its batch to the next loop."""
     program("""
