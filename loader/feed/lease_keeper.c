@@ -42,6 +42,7 @@ struct lease_keeper {
     _Atomic size_t *unacked;      /* its watcher's; NULL: nobody watches */
     int64_t renew_ns, expires_ms; /* when to renew all leases next; for how long */
     int64_t ack_ns;               /* send no acks before */
+    int64_t dropped_until_ns;     /* a dropped lease is ours until then, by clock_boot_ns() */
     bool hurried, stopping;
     bool warned_of_out, warned_of_ahead; /* the thread's */
 };
@@ -427,8 +428,11 @@ static void give_back(struct lease_keeper *keeper, int64_t seq, bool trained)
 {
     pthread_mutex_lock(&keeper->lock);
     struct lease *lease = lease_list_find(&keeper->list, seq);
-    if (lease && !trained)
+    if (lease && !trained) {
         lease->state = LEASE_DROPPED;
+        if (!lease->lost && lease->until_ns > keeper->dropped_until_ns)
+            keeper->dropped_until_ns = lease->until_ns;
+    }
     if (lease && --lease->pieces == 0 && lease->state == LEASE_DROPPED) {
         forget(keeper, lease);
     } else if (lease && lease->pieces == 0) {
@@ -448,6 +452,14 @@ void lease_keeper_done(struct lease_keeper *keeper, int64_t seq)
 void lease_keeper_drop(struct lease_keeper *keeper, int64_t seq)
 {
     give_back(keeper, seq, false);
+}
+
+bool lease_keeper_has_dropped(struct lease_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    bool has = keeper->dropped_until_ns > clock_boot_ns();
+    pthread_mutex_unlock(&keeper->lock);
+    return has;
 }
 
 void lease_keeper_await_acks(struct lease_keeper *keeper, int64_t wait_ms)

@@ -47,6 +47,8 @@ bool lease_keeper_hands_out(struct lease_keeper *keeper, int64_t seq);
  * nor renewed. */
 void lease_keeper_done(struct lease_keeper *keeper, int64_t seq);
 void lease_keeper_drop(struct lease_keeper *keeper, int64_t seq);
+/* Was a lease dropped that has not expired yet? Nobody gets its batch before. */
+bool lease_keeper_has_dropped(struct lease_keeper *keeper);
 /* Only leased batches are left, perhaps our own: sends acks at once. Waits until `wait_ms` are
  * over, or some were acked. */
 void lease_keeper_await_acks(struct lease_keeper *keeper, int64_t wait_ms);

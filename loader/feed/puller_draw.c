@@ -133,12 +133,16 @@ static void end_request(struct pull_connection *connection, size_t missing, int6
     pthread_mutex_unlock(&puller->lock);
 }
 
-/* Whom the caller then waits for: perhaps another feed of its own thread. */
+/* Whom the caller then waits for: perhaps another feed of its thread, or what it left itself. */
 static void say_what_is_lent(const struct puller *puller)
 {
     char reason[512];
-    snprintf(reason, sizeof(reason), "%s; this is worker %s", error_message(),
-             lease_keeper_worker(puller->options.leases));
+    bool dropped = lease_keeper_has_dropped(puller->options.leases);
+    snprintf(reason, sizeof(reason), "%s; this is worker %s%s", error_message(),
+             lease_keeper_worker(puller->options.leases),
+             dropped ? ", which put back a batch that was not trained (an exception ended its "
+                       "loop): it comes again when its lease has expired"
+                     : "");
     ring_say(puller->ring, reason);
 }
 

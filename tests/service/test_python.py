@@ -1028,6 +1028,25 @@ for batch in two:
         program.communicate()
 
 
+def test_a_loop_that_waits_for_what_it_left_says_so(package, sampler, demo_database):  # noqa: F811
+    program = start(package, BEGIN + """
+loader = tombola.Loader(url, store, batch_size=1000)
+try:
+    for batch in loader:
+        raise KeyError
+except KeyError:
+    del batch
+for batch in loader:
+    pass
+""", sampler("--store", demo_database, "--epochs", 1).url, demo_database)
+    try:
+        said = next(line for line in program.stderr if "waited" in line)
+        assert "which put back a batch that was not trained (an exception ended its loop): it comes again when" in said, said
+    finally:
+        program.kill()
+        program.communicate()
+
+
 def test_a_wait_lets_others_work(program):
     """The GIL is free; interrupt() ends it, and the loop after it goes on."""
     program("""
