@@ -966,8 +966,8 @@ feed = _core.Feed(f"http://127.0.0.1:{server.server_port}", store.encode(), batc
 seen, interrupted = [], 0
 while len(seen) < 20:
     thread = threading.Thread(target=signal_and_open)
-    thread.start()
     try:
+        thread.start()  # the signal may come before this returns
         seen.append(feed.next().index)
         time.sleep(1)
     except KeyboardInterrupt:
