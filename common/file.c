@@ -106,7 +106,10 @@ static enum error refuse_open(const char *path, int errno_value, bool follows)
         return error_set(ERROR_NOT_FOUND, "cannot open a file whose name is empty");
     if ((follows ? stat(path, &status) : lstat(path, &status)) == 0 && !S_ISREG(status.st_mode))
         return refuse_kind(path, status.st_mode);
-    return error_set_errno(ERROR_IO, errno_value, "cannot open %s", path);
+    const char *home = strncmp(path, "~/", 2) == 0
+                           ? " (a shell replaces ~ only where a word begins: write the folder)"
+                           : "";
+    return error_set_errno(ERROR_IO, errno_value, "cannot open %s%s", path, home);
 }
 
 static enum error open_to_read(const char *path, bool pipes, int *ret_descriptor)

@@ -324,6 +324,7 @@ def test_bad_csv(kind, tmp_path):
 
 BAD_URIS = {
     "missing": ("csv:{}/absent.csv", "absent.csv"),
+    "folder for a shell": ("csv:~/absent.csv", "a shell replaces ~ only where a word begins"),
     "empty folder": ("csv:{}/empty", "a folder without files"),
     "pattern without a match": ("csv:{}/absent-*.csv", "no file"),
     "unknown column": ("csv:{}/good.csv?label=kind", 'label="kind" names no column; there are "label", "a"'),
