@@ -71,8 +71,9 @@ class Source:
         return self.bytes[first:end].decode()
 
     def token_at(self, offset):
-        """The first token that does not begin before `offset`."""
-        return self.tokens[bisect_left(self.starts, offset)]
+        """The first token that does not begin before `offset`; an empty one behind the file's last."""
+        at = bisect_left(self.starts, offset)
+        return self.tokens[at] if at < len(self.tokens) else (len(self.bytes), len(self.bytes), "")
 
     def is_ours(self, first, end):
         """No end lies in what a macro wrote."""
