@@ -17,6 +17,8 @@ PASSES = re.compile(r"# begin |ok |PASS: |SKIP: ")
 
 # For each program its tests that meet threads, as the plain build has noted (unit_threads.h).
 NOTES = BUILD / "tests/threads"
+# They compute for long under ThreadSanitizer, and start only the threads of frame_build, as test_frame_build does.
+TSAN_SLOW = {f"tests/unit/test_{name}" for name in ("design_laws", "frame", "frame_file", "frame_view", "label_statistics")}
 
 
 def clear(folder):
@@ -33,7 +35,7 @@ def check_threads(step, build, names=None, keeps=False, noted=False):
         step.broken("unit tests could not be built")
         return
     links = Links(build, names)
-    names = [name for name in names if links.starts_threads(name)]
+    names = [name for name in names if links.starts_threads(name) and name not in TSAN_SLOW]
     if noted:
         forget_old_notes(names)
     if names:
