@@ -209,6 +209,13 @@ enum error feed_number(struct feed *feed, const struct feed_batch *batch, int64_
     return OK;
 }
 
+const enum row_status *feed_row_status(const struct feed *feed, const struct feed_batch *batch)
+{
+    const struct slot *slot = find_slot(feed, batch);
+    bool replaced = feed->options.bad_rows == BAD_ROWS_REPLACE && slot && slot->bad_rows > 0;
+    return replaced ? slot->status : NULL;
+}
+
 enum label_element feed_labels(const struct feed *feed)
 {
     return feed->options.labels;

@@ -212,6 +212,10 @@ bool feed_is_settled(const struct feed *feed, const struct feed_batch *batch);
 enum error feed_number(struct feed *feed, const struct feed_batch *batch,
                        int64_t *ret_number) MUST_CHECK;
 
+/* With BAD_ROWS_REPLACE, for a batch that is out: the rows that are not ROW_OK were replaced by
+ * zeros, [rows], host, valid as long as the batch; NULL: none was. */
+const enum row_status *feed_row_status(const struct feed *feed, const struct feed_batch *batch);
+
 /* The type of device_labels. */
 enum label_element feed_labels(const struct feed *feed);
 /* Columns of one-hot labels; 0: not one-hot. */

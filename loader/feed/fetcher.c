@@ -19,7 +19,6 @@
 struct fetcher {
     struct fetchers *all;
     struct reader *reader;
-    enum row_status *status;      /* [B] */
     uint32_t *numbers;            /* [B]: label numbers from the sampler */
     struct resident_rows missing; /* used if rows stay on the device */
     struct feature_range range;   /* of the first rows fetched */
@@ -68,7 +67,7 @@ static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
     char *features = slot->host;
     size_t kept = 0;
     for (size_t i = 0; i < slot->rows; i++) {
-        if (fetcher->status[i] != ROW_OK)
+        if (slot->status[i] != ROW_OK)
             continue;
         if (kept != i && fetcher->all->options.resident) {
             slot->places[kept] = slot->places[i];
@@ -85,24 +84,24 @@ static size_t squeeze(const struct fetcher *fetcher, struct slot *slot)
     return kept;
 }
 
-static enum error refuse_row(const struct fetcher *fetcher)
+static enum error refuse_row(const struct slot *slot)
 {
     size_t at = 0;
-    while (fetcher->status[at] == ROW_OK)
+    while (slot->status[at] == ROW_OK)
         at++;
     /* The store has written the message. */
-    return error_set(fetcher->status[at] == ROW_MISSING ? ERROR_NOT_FOUND : ERROR_INPUT,
+    return error_set(slot->status[at] == ROW_MISSING ? ERROR_NOT_FOUND : ERROR_INPUT,
                      "%s" BAD_ROWS_ADVICE, error_message());
 }
 
 static enum error handle_bad_rows(struct fetcher *fetcher, struct slot *slot)
 {
     struct fetchers *all = fetcher->all;
-    slot->bad_rows = count_bad(fetcher->status, slot->rows);
+    slot->bad_rows = count_bad(slot->status, slot->rows);
     if (slot->bad_rows == 0)
         return OK;
     if (all->options.bad_rows == BAD_ROWS_FAIL)
-        return refuse_row(fetcher);
+        return refuse_row(slot);
     bool skip = all->options.bad_rows == BAD_ROWS_SKIP;
     if (!atomic_exchange(&all->bad_row_warned, true))
         log_warning("%s; the row is %s (further ones are only counted)", error_message(),
@@ -144,13 +143,13 @@ static enum error fetch_missing(struct fetcher *fetcher, int64_t sequence, struc
     struct resident_rows *missing = &fetcher->missing;
     enum error error = OK;
     resident_set_find(set, slot->ids, slot->rows, sequence, slot->number, slot->places,
-                      slot->labels, fetcher->status, missing);
+                      slot->labels, slot->status, missing);
     if (missing->count > 0)
         error = reader_fetch(fetcher->reader, missing->ids, missing->count, slot->host,
                              fetcher->all->row_bytes, missing->labels, missing->status);
     if (error)
         return error;
-    resident_set_fetched(set, missing, slot->places, slot->rows, slot->labels, fetcher->status);
+    resident_set_fetched(set, missing, slot->places, slot->rows, slot->labels, slot->status);
     slot->memory = (struct store_memory){resident_set_memory(set), fetcher->all->row_bytes};
     slot->new_rows = missing->kept;
     slot->own_rows = missing->count - missing->kept;
@@ -166,7 +165,7 @@ static bool find_rows(struct fetcher *fetcher, struct slot *slot)
                                                      slot->places, slot->labels, &slot->memory))
         return false;
     for (size_t i = 0; i < slot->rows; i++)
-        fetcher->status[i] = ROW_OK;
+        slot->status[i] = ROW_OK;
     return true;
 }
 
@@ -178,19 +177,19 @@ static enum error fetch_rows(struct fetcher *fetcher, int64_t sequence, struct s
         return OK;
     if (slot->lengths)
         return reader_fetch_packed(fetcher->reader, slot->ids, slot->rows, slot->host, slot->labels,
-                                   fetcher->status, slot->lengths, &slot->width);
+                                   slot->status, slot->lengths, &slot->width);
     return reader_fetch(fetcher->reader, slot->ids, slot->rows, slot->host, fetcher->all->row_bytes,
-                        slot->labels, fetcher->status);
+                        slot->labels, slot->status);
 }
 
 static void take_attributes(const struct fetcher *fetcher, const struct slot *slot)
 {
     const struct fetcher_options *options = &fetcher->all->options;
     if (slot->weights)
-        row_attributes_weights(options->attributes, slot->ids, fetcher->status, slot->rows,
+        row_attributes_weights(options->attributes, slot->ids, slot->status, slot->rows,
                                options->weights == WEIGHTS_F32, slot->weights);
     if (slot->groups)
-        row_attributes_groups(options->attributes, slot->ids, fetcher->status, slot->rows,
+        row_attributes_groups(options->attributes, slot->ids, slot->status, slot->rows,
                               slot->groups);
 }
 
@@ -208,7 +207,7 @@ static enum error fetch_batch(struct fetcher *fetcher, const struct pull *pull, 
     enum error error = fetch_rows(fetcher, pull->sequence, slot);
     if (!error && all->options.labels)
         error = label_check_rows(all->options.labels, slot->ids, fetcher->numbers, slot->labels,
-                                 fetcher->status, slot->rows);
+                                 slot->status, slot->rows);
     if (!error) {
         take_attributes(fetcher, slot);
         error = handle_bad_rows(fetcher, slot);
@@ -259,11 +258,9 @@ static void *run(void *context)
 static enum error start_fetcher(struct fetchers *fetchers, struct fetcher *fetcher)
 {
     fetcher->all = fetchers;
-    fetcher->status =
-        array_new(fetchers->options.batch_rows, sizeof(*fetcher->status), "the status of rows");
     fetcher->numbers =
         array_new(fetchers->options.batch_rows, sizeof(*fetcher->numbers), "the labels of rows");
-    if (!fetcher->status || !fetcher->numbers)
+    if (!fetcher->numbers)
         return ERROR_MEMORY;
     enum error error = OK;
     if (fetchers->options.resident)
@@ -320,7 +317,6 @@ void fetchers_stop(struct fetchers *fetchers)
             pthread_join(fetcher->thread, NULL);
         if (fetcher->reader)
             reader_close(fetcher->reader);
-        free(fetcher->status);
         free(fetcher->numbers);
         resident_rows_release(&fetcher->missing);
     }

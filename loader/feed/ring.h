@@ -44,8 +44,9 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_COPYING, SLOT_COPIED
 struct slot {
     size_t number; /* 0..K-1, constant */
     /* The memory; constant, except `device` if there are fewer targets than slots. */
-    int64_t *ids;         /* [B], host */
-    double *labels;       /* [B], host */
+    int64_t *ids;            /* [B], host */
+    double *labels;          /* [B], host */
+    enum row_status *status; /* [B], host: as fetched, before any is skipped */
     void *host_labels;    /* [B] of the labels' element, host; NULL: not requested on the device */
     void *device_labels;  /* the same on the device; on a CPU `host_labels` */
     void *one_hot;        /* one-hot rows of those codes, on the device; NULL: not requested */

@@ -15,7 +15,7 @@
 
 /* Where each part begins in the piece of host memory: slot 0's, slot 1's, ... */
 struct host_layout {
-    size_t rows, ids, labels;
+    size_t rows, ids, labels, status;
     size_t bytes;
 };
 
@@ -65,6 +65,7 @@ static struct host_layout layout_of(const struct ring_shape *shape, struct side 
     layout.rows = add_parts(&layout, shape->slots, shape->rows, shape->row_bytes);
     layout.ids = add_parts(&layout, shape->slots, shape->rows, sizeof(int64_t));
     layout.labels = add_parts(&layout, shape->slots, shape->rows, sizeof(double));
+    layout.status = add_parts(&layout, shape->slots, shape->rows, sizeof(enum row_status));
     for (size_t i = 0; i < SIDES; i++) {
         if (sides[i].bytes > 0 && !sides[i].made_there)
             sides[i].begin = add_parts(&layout, shape->slots, shape->rows, sides[i].bytes);
@@ -78,8 +79,8 @@ static enum error check_size(const struct ring_shape *shape, const struct device
 {
     size_t places = shape->has_places ? sizeof(uint32_t) : 0;
     size_t lengths = shape->has_lengths ? sizeof(int64_t) : 0;
-    size_t row = sizeof(int64_t) + sizeof(double) + shape->label_bytes + shape->weight_bytes +
-                 shape->group_bytes + lengths + places;
+    size_t row = sizeof(int64_t) + sizeof(double) + sizeof(enum row_status) + shape->label_bytes +
+                 shape->weight_bytes + shape->group_bytes + lengths + places;
     size_t total = SIZE_MAX, targets = 0;
     struct machine machine;
     machine_look(&machine);
@@ -158,6 +159,7 @@ static enum error slot_init(struct slot_memory *memory, struct slot *slot)
     const struct host_layout *layout = &memory->layout;
     slot->ids = host_part(memory, layout->ids, slot, sizeof(*slot->ids));
     slot->labels = host_part(memory, layout->labels, slot, sizeof(*slot->labels));
+    slot->status = host_part(memory, layout->status, slot, sizeof(*slot->status));
     slot->host = host_part(memory, layout->rows, slot, shape->row_bytes);
     if (!memory->memory)
         slot->device = slot->host;

@@ -317,6 +317,19 @@ def test_evaluate_and_predict_pass_bad_rows_over(named, tmp_path):
     assert len(lines) == 401 and lines[3:18] == whole[3:18]
 
 
+def test_a_good_row_whose_label_is_no_class_is_refused_with_replace_too(sampler, tmp_path):
+    """Label 0, that of replaced rows, but its own."""
+    rows = random_rows(60, ["a", "b"], 200)
+    for row in rows:
+        row["kind"] += 1
+    uri = write_table(tmp_path / "train.csv", ["a", "b"], rows)
+    train(sampler("--store", uri, "--seed", 1), uri, tmp_path / "run", **SOFTMAX, train_steps=5)
+    rows[7]["a"], rows[9]["kind"] = "oops", 0
+    broken = write_table(tmp_path / "broken.csv", ["a", "b"], rows)
+    run_fails("trainer", "evaluate", "--store", broken, "--logdir", tmp_path / "run", "--bad-rows", "replace",
+              says="id 9 has label 0, which is not one of the 2 classes")
+
+
 def test_a_store_of_nothing_but_bad_rows(named, tmp_path):
     logdir = named[3]
     broken = write_table(tmp_path / "broken.csv", ["a", "b", "c"], [{"kind": i % 2, "a": 1, "b": "x", "c": 2} for i in range(9)])

@@ -364,10 +364,14 @@ static void test_bad_rows_are_replaced(void **state)
     struct feed_stats stats;
     open_with_bad_rows(&setting, BAD_ROWS_REPLACE);
     assert_ok(feed_next(setting.feed, NULL, &batch));
+    assert_null(feed_row_status(setting.feed, batch));
     assert_ok(feed_next(setting.feed, NULL, &batch));
     assert_int_equal(batch->rows, 10);
+    const enum row_status *status = feed_row_status(setting.feed, batch);
+    assert_non_null(status);
     for (size_t i = 0; i < 10; i++) {
         bool bad = i == 0 || i == 4;
+        assert_int_equal(status[i] != ROW_OK, bad);
         int64_t id = fake_id(&setting.sampler, 10 + (int64_t)i);
         const uint8_t *row = (const uint8_t *)batch->features + i * FEATURES;
         assert_int_equal(batch->ids[i], id);

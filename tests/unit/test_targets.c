@@ -140,12 +140,12 @@ static void test_integers_beyond_doubles_are_classes(void **state)
     for (int i = 0; i < 4; i++)
         assert_string_equal(classes->texts[i], texts[i]);
     assert_ok(targets_new(classes, &big, &targets));
-    assert_ok(targets_convert(targets, ids, labels, 4, found, NULL));
+    assert_ok(targets_convert(targets, ids, labels, NULL, 4, found, NULL));
     for (int i = 0; i < 4; i++)
         assert_int_equal(found[i], i);
     targets_free(targets);
     assert_ok(targets_new(classes, &small, &targets)); /* of test rows, say */
-    assert_ok(targets_convert(targets, ids, numbers, 2, found, NULL));
+    assert_ok(targets_convert(targets, ids, numbers, NULL, 2, found, NULL));
     assert_int_equal(found[0], 1);
     assert_int_equal(found[1], 2);
     targets_free(targets);
@@ -158,23 +158,27 @@ static void test_integer_labels_become_classes(void **state)
     struct store store = make_store(LABEL_INTEGER, NULL, 0);
     struct targets *targets = NULL;
     const int64_t ids[] = {5, 6, 7};
-    const double labels[] = {9, 10, -3}, unknown[] = {9, 4, -3}, zero[] = {0};
+    const double labels[] = {9, 10, -3}, unknown[] = {9, 4, -3}, zeros[] = {0, 9, 0};
+    const enum row_status status[] = {ROW_BAD, ROW_OK, ROW_OK},
+                          all_bad[] = {ROW_BAD, ROW_OK, ROW_MISSING};
     int32_t found[3];
 
     (void)state;
     assert_ok(targets_new(classes, &store, &targets));
-    assert_ok(targets_convert(targets, ids, labels, 3, found, NULL));
+    assert_ok(targets_convert(targets, ids, labels, NULL, 3, found, NULL));
     assert_int_equal(found[0], 1);
     assert_int_equal(found[1], 2);
     assert_int_equal(found[2], 0);
-    assert_fails(targets_convert(targets, ids, unknown, 3, found, NULL), ERROR_INPUT,
+    assert_fails(targets_convert(targets, ids, unknown, NULL, 3, found, NULL), ERROR_INPUT,
                  "csv:x.csv: the row with id 6 has label 4, which is not one of the 3 classes");
     assert_non_null(strstr(error_message(), "-3, 9, 10"));
-    assert_int_equal(targets_convert(targets, ids, zero, 1, found, NULL), ERROR_INPUT);
-    targets_allow_zero(targets);
-    assert_ok(targets_convert(targets, ids, zero, 1, found, NULL));
+    assert_int_equal(targets_convert(targets, ids, zeros, NULL, 1, found, NULL), ERROR_INPUT);
+    assert_ok(targets_convert(targets, ids, zeros, all_bad, 3, found, NULL)); /* rows of zeros */
     assert_int_equal(found[0], 0);
-    assert_int_equal(targets_convert(targets, ids, unknown, 3, found, NULL), ERROR_INPUT);
+    assert_int_equal(found[1], 1);
+    assert_int_equal(found[2], 0);
+    assert_fails(targets_convert(targets, ids, zeros, status, 3, found, NULL), ERROR_INPUT,
+                 "the row with id 7 has label 0");
     targets_free(targets);
     classes_free(classes);
 }
@@ -191,11 +195,12 @@ static void test_labels_0_to_n_are_found_too(void **state)
     (void)state;
     assert_ok(targets_new(classes, &store, &targets));
     for (int i = 0; i < 3; i++) {
-        assert_ok(targets_convert(targets, &id, &values[i], 1, &found, NULL));
+        assert_ok(targets_convert(targets, &id, &values[i], NULL, 1, &found, NULL));
         assert_int_equal(found, i);
     }
     for (int i = 3; i < 7; i++)
-        assert_int_equal(targets_convert(targets, &id, &values[i], 1, &found, NULL), ERROR_INPUT);
+        assert_int_equal(targets_convert(targets, &id, &values[i], NULL, 1, &found, NULL),
+                         ERROR_INPUT);
     targets_free(targets);
     classes_free(classes);
 }
@@ -212,10 +217,10 @@ static void test_text_labels_become_classes(void **state)
 
     (void)state;
     assert_ok(targets_new(classes, &store, &targets));
-    assert_ok(targets_convert(targets, ids, labels, 2, found, NULL));
+    assert_ok(targets_convert(targets, ids, labels, NULL, 2, found, NULL));
     assert_int_equal(found[0], 1);
     assert_int_equal(found[1], 0);
-    assert_int_equal(targets_convert(targets, ids, unknown, 2, found, NULL), ERROR_INPUT);
+    assert_int_equal(targets_convert(targets, ids, unknown, NULL, 2, found, NULL), ERROR_INPUT);
     assert_non_null(strstr(error_message(), "bird"));
     assert_non_null(strstr(error_message(), "id 2"));
     targets_free(targets);
@@ -237,12 +242,12 @@ static void test_kinds_may_differ_between_stores(void **state)
 
     (void)state;
     assert_ok(targets_new(integers, &text_store, &targets));
-    assert_ok(targets_convert(targets, &id, &label, 1, &found, NULL));
+    assert_ok(targets_convert(targets, &id, &label, NULL, 1, &found, NULL));
     assert_int_equal(found, 1);
     targets_free(targets);
     assert_ok(targets_new(words, &integer_store, &targets));
     label = 2;
-    assert_ok(targets_convert(targets, &id, &label, 1, &found, NULL));
+    assert_ok(targets_convert(targets, &id, &label, NULL, 1, &found, NULL));
     assert_int_equal(found, 0);
     targets_free(targets);
     assert_fails(targets_new(same, &integer_store, &targets), ERROR_INPUT, "the same number");
@@ -265,10 +270,10 @@ static void assert_classes(const char *list, enum label_kind kind, const double 
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(targets_find(targets, labels[i]), expected[i]);
         if (expected[i] >= 0)
-            assert_ok(targets_convert(targets, &id, &labels[i], 1, &found, NULL));
+            assert_ok(targets_convert(targets, &id, &labels[i], NULL, 1, &found, NULL));
         else
-            assert_fails(targets_convert(targets, &id, &labels[i], 1, &found, NULL), ERROR_INPUT,
-                         "id 4");
+            assert_fails(targets_convert(targets, &id, &labels[i], NULL, 1, &found, NULL),
+                         ERROR_INPUT, "id 4");
     }
     targets_free(targets);
     classes_free(classes);
@@ -322,7 +327,7 @@ static void test_a_real_that_is_no_class_hints_at_the_regression(void **state)
 
     (void)state;
     assert_ok(targets_new(classes, &store, &targets));
-    assert_fails(targets_convert(targets, &id, &label, 1, &found, NULL), ERROR_INPUT,
+    assert_fails(targets_convert(targets, &id, &label, NULL, 1, &found, NULL), ERROR_INPUT,
                  "--model linear");
     targets_free(targets);
     classes_free(classes);
@@ -353,9 +358,9 @@ static void test_a_regression_takes_numbers(void **state)
 
     (void)state;
     assert_ok(targets_new(NULL, &store, &targets));
-    assert_ok(targets_convert(targets, ids, labels, 2, NULL, numbers));
+    assert_ok(targets_convert(targets, ids, labels, NULL, 2, NULL, numbers));
     assert_true(numbers[0] == 0.1f && numbers[1] == -1e30f);
-    assert_fails(targets_convert(targets, ids, too_large, 2, NULL, numbers), ERROR_INPUT,
+    assert_fails(targets_convert(targets, ids, too_large, NULL, 2, NULL, numbers), ERROR_INPUT,
                  "id 2 has label 1e+39");
     targets_free(targets);
 }

@@ -21,7 +21,6 @@ struct targets {
     const struct store_info *info;
     struct entry *entries;
     size_t count;
-    bool allow_zero;
 };
 
 static int compare_entries(const void *a, const void *b)
@@ -138,11 +137,6 @@ void targets_free(struct targets *targets)
     free(targets);
 }
 
-void targets_allow_zero(struct targets *targets)
-{
-    targets->allow_zero = true;
-}
-
 static enum error unknown_label(const struct targets *targets, int64_t id, double label)
 {
     const struct store_info *info = targets->info;
@@ -180,7 +174,8 @@ int32_t targets_find(const struct targets *targets, double label)
 }
 
 enum error targets_convert(const struct targets *targets, const int64_t *ids, const double *labels,
-                           size_t rows, int32_t *ret_classes, float *ret_numbers)
+                           const enum row_status *status, size_t rows, int32_t *ret_classes,
+                           float *ret_numbers)
 {
     for (size_t i = 0; i < rows; i++) {
         if (!targets->classes) {
@@ -193,7 +188,7 @@ enum error targets_convert(const struct targets *targets, const int64_t *ids, co
             continue;
         }
         ret_classes[i] = targets_find(targets, labels[i]);
-        if (ret_classes[i] < 0 && targets->allow_zero && labels[i] == 0)
+        if (ret_classes[i] < 0 && status && status[i] != ROW_OK)
             ret_classes[i] = 0;
         if (ret_classes[i] < 0)
             return unknown_label(targets, ids[i], labels[i]);

@@ -23,17 +23,15 @@ enum error targets_new(const struct classes *classes, const struct store *store,
                        struct targets **ret_targets) MUST_CHECK;
 void targets_free(struct targets *targets);
 
-/* From now on label 0 means the first class unless it is a label itself: rows that a feed replaced
- * by zeros have it. */
-void targets_allow_zero(struct targets *targets);
-
 /* The class of a label in the store's form; -1: none. Not for a regression. O(log L). */
 int32_t targets_find(const struct targets *targets, double label);
 
 /* Converts the labels of `rows` rows, in the form of reader_fetch(), to ret_classes[rows] or, for a
- * regression, ret_numbers[rows]; the other may be NULL. ERROR_INPUT naming store, id and label of
- * the first that is not a class, or not a finite float. */
+ * regression, ret_numbers[rows]; the other may be NULL. status[rows]: a row that is not ROW_OK was
+ * replaced by zeros, and is of the first class unless 0 is a label itself; NULL: all are. ERROR_INPUT
+ * naming store, id and label of the first that is not a class, or not a finite float. */
 enum error targets_convert(const struct targets *targets, const int64_t *ids, const double *labels,
-                           size_t rows, int32_t *ret_classes, float *ret_numbers) MUST_CHECK;
+                           const enum row_status *status, size_t rows, int32_t *ret_classes,
+                           float *ret_numbers) MUST_CHECK;
 
 #endif

@@ -24,8 +24,8 @@ static enum error score_rows(void *context, const struct trained_model_rows *row
                                 .features = rows->features,
                                 .classes = scoring->classes,
                                 .targets = scoring->numbers};
-    enum error error = targets_convert(scoring->targets, rows->ids, rows->labels, rows->rows,
-                                       scoring->classes, scoring->numbers);
+    enum error error = targets_convert(scoring->targets, rows->ids, rows->labels, rows->status,
+                                       rows->rows, scoring->classes, scoring->numbers);
     if (error)
         return error;
     baseline_add(&scoring->baseline, scoring->classes, scoring->numbers, rows->rows);
@@ -56,8 +56,6 @@ static enum error score_store(struct scoring *scoring, const struct trained_mode
     enum error error = targets_new(facts->classes, store, &scoring->targets);
     if (error)
         return error;
-    if (scoring->trained->bad_rows == BAD_ROWS_REPLACE)
-        targets_allow_zero(scoring->targets);
     scoring->classes = array_new(rows, sizeof(*scoring->classes), "a batch's classes");
     scoring->numbers = array_new(rows, sizeof(*scoring->numbers), "a batch's targets");
     if (!scoring->classes || !scoring->numbers)

@@ -37,7 +37,7 @@ static enum error fill(void *context, const struct store_block *block)
     if (stop_requested())
         return error_set(ERROR_CANCELLED, "stopped while the test store was read");
     enum error error =
-        targets_convert(filling->targets, block->ids, block->label_values, block->rows,
+        targets_convert(filling->targets, block->ids, block->label_values, NULL, block->rows,
                         set->classes + filling->filled, set->numbers + filling->filled);
     if (error)
         return error;

@@ -131,7 +131,8 @@ static enum error pass_on(void *context, const struct store_block *block)
     for (size_t at = 0; at < block->rows; at += step) {
         struct trained_model_rows rows = {.rows = run_of_rows(scan, block, at),
                                           .ids = block->ids + at,
-                                          .labels = block->label_values + at};
+                                          .labels = block->label_values + at,
+                                          .status = block->status ? block->status + at : NULL};
         const char *from = (const char *)block->features + at * scan->row_bytes;
         step = rows.rows > 0 ? rows.rows : 1;
         if (stop_requested())
@@ -219,8 +220,10 @@ static enum error draw_batch(struct trained_model *trained, struct feed *feed,
     enum error error = feed_next(feed, queue, &batch);
     if (error)
         return error;
-    struct trained_model_rows rows = {
-        .rows = batch->rows, .ids = batch->ids, .labels = batch->labels};
+    struct trained_model_rows rows = {.rows = batch->rows,
+                                      .ids = batch->ids,
+                                      .labels = batch->labels,
+                                      .status = feed_row_status(feed, batch)};
     bool is_over = batch->epoch > 0;
     if (!is_over && rows.rows > 0)
         error = feature_input_take(input, batch->features, rows.rows, &rows.features);

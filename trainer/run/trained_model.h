@@ -38,8 +38,9 @@ struct trained_model {
 struct trained_model_rows {
     size_t rows; /* at least 1, at most engine_rows(F) */
     const int64_t *ids;
-    const double *labels;  /* in the store's form */
-    const float *features; /* [rows, F], device, scaled */
+    const double *labels;          /* in the store's form */
+    const enum row_status *status; /* of rows that may be replaced by zeros; NULL: none are */
+    const float *features;         /* [rows, F], device, scaled */
 };
 typedef enum error trained_model_sink(void *context, const struct trained_model_rows *rows);
 

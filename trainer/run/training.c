@@ -78,7 +78,8 @@ static enum error find_gradient(struct training *training, const struct feed_bat
                                       .classes = parts->classes,
                                       .targets = parts->numbers};
     enum error error = targets_convert(parts->targets, feed_batch->ids, feed_batch->labels,
-                                       feed_batch->rows, parts->classes, parts->numbers);
+                                       feed_row_status(parts->feed, feed_batch), feed_batch->rows,
+                                       parts->classes, parts->numbers);
     if (!error)
         error = begin(training);
     if (!error)

@@ -214,8 +214,6 @@ enum error training_parts_open(struct training_parts *parts)
     if (error)
         return error;
     training_parts_warn_of_fractions(parts);
-    if (parts->options->bad_rows == BAD_ROWS_REPLACE)
-        targets_allow_zero(parts->targets);
     return training_parts_open_feed(parts);
 }
 
