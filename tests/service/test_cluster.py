@@ -258,7 +258,8 @@ def test_other_options_than_the_checkpoint_s_are_refused(cluster):
 def test_workers_with_other_options_are_refused_and_the_others_go_on(cluster, served, store, tmp_path):
     trained = cluster()
     trained.start_server(0), trained.start_server(1)
-    other = {"optimizer": "sgd", "ps_strategy": "round_robin", "train_steps": STEPS - 1, "staleness": 3}
+    other = {"optimizer": "sgd", "ps_strategy": "round_robin", "train_steps": STEPS - 1, "staleness": 3,
+             "bad_rows": "skip"}
     for option, value in other.items():
         wrong = trained.task("worker", 1, **{option: value})
         assert wrong.wait() == 2 and option in wrong.stderr.replace("-", "_"), wrong.stderr

@@ -131,7 +131,8 @@ static inline struct hello hello_of(const struct served *served, const char *rol
                           .staleness = options->staleness,
                           .train_steps = options->coordinator.train_steps,
                           .is_grouped = options->coordinator.is_grouped,
-                          .round_robin = options->coordinator.round_robin};
+                          .round_robin = options->coordinator.round_robin,
+                          .bad_rows = options->bad_rows};
     snprintf(hello.role, sizeof(hello.role), "%s", role);
     return hello;
 }

@@ -14,6 +14,7 @@ static const struct hello hello = {.role = "worker",
                                    .was_saved = true,
                                    .is_grouped = true,
                                    .round_robin = true,
+                                   .bad_rows = BAD_ROWS_REPLACE,
                                    .generation = 0xfedcba9876543210};
 
 static enum error read_with(const char *theirs, const char *ours, struct hello *ret_hello)
@@ -45,6 +46,7 @@ static void test_what_was_said_is_heard(void **state)
     assert_true(heard.was_saved);
     assert_true(heard.is_grouped);
     assert_true(heard.round_robin);
+    assert_int_equal(heard.bad_rows, BAD_ROWS_REPLACE);
     assert_true(heard.generation == 0xfedcba9876543210);
     assert_ok(read_with("one", "", &heard)); /* a server without a password */
     assert_ok(read_with("one", NULL, &heard));
@@ -66,7 +68,7 @@ static void test_nonsense_is_refused(void **state)
 #define HELLO(role, index, generation)                                                   \
     "{\"role\":" role ",\"index\":" index ",\"server\":0,\"servers\":1,\"aggregate\":0," \
     "\"staleness\":-1,\"train_steps\":10,\"saved\":0,\"grouped\":0,\"round_robin\":0,"   \
-    "\"generation\":" generation ",\"token\":\"\"}"
+    "\"bad_rows\":0,\"generation\":" generation ",\"token\":\"\"}"
     static const char *const wrong[] = {
         "",
         "{}",

@@ -574,25 +574,27 @@ static void test_options_must_be_the_same(void **state)
 {
     (void)state;
     start_server(&served);
-    for (int what = 0; what < 9; what++) {
+    for (int what = 0; what < 10; what++) {
         static const char *const texts[] = {
             "its steps are of 2 batches, this server's of 0",
             "its --train-steps is 99, this server's 100000",
             "its --staleness is 4, this server's -1",
             "its --exchange is nccl, this server's servers",
             "its --ps-strategy is round_robin, this server's bytes",
+            "its --bad-rows is skip, this server's fail",
             "this is parameter server 0 of 1, and it was taken for 1 of 1",
             "this is parameter server 0 of 1, and it was taken for 0 of 2",
             "there is no parameter server 1 among 1",
             "there is no parameter server 0 among 1"};
-        struct hello hello = hello_of(&served, what < 7 ? "worker" : "ps", what == 7);
+        struct hello hello = hello_of(&served, what < 8 ? "worker" : "ps", what == 8);
         hello.aggregate = what == 0 ? 2 : hello.aggregate;
         hello.train_steps = what == 1 ? 99 : hello.train_steps;
         hello.staleness = what == 2 ? 4 : hello.staleness;
         hello.is_grouped = what == 3;
         hello.round_robin = what == 4;
-        hello.server = what == 5;
-        hello.servers = what == 6 ? 2 : 1;
+        hello.bad_rows = what == 5 ? BAD_ROWS_SKIP : BAD_ROWS_FAIL;
+        hello.server = what == 6;
+        hello.servers = what == 7 ? 2 : 1;
         expect_refused(call_with(&served, &hello), ERROR_CONFLICT, texts[what]);
     }
     struct hello endless = hello_of(&served, "worker", 0); /* which knows of no last step */

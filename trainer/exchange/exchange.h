@@ -28,6 +28,7 @@
 struct exchange_options {
     const struct cluster *cluster; /* borrowed; is not alone */
     bool round_robin;
+    enum bad_rows bad_rows;
     bool tcp_only;       /* no shared memory with servers of this machine */
     bool is_grouped;     /* synchronous: gradients go from GPU to GPU (rank.h) */
     size_t aggregate;    /* synchronous: batches a step; 0: asynchronous */

@@ -55,7 +55,8 @@ static enum error say_hello(struct exchange *exchange, struct remote *remote)
                           .train_steps = exchange->options.train_steps,
                           .was_saved = exchange->was_saved,
                           .is_grouped = exchange->options.is_grouped,
-                          .round_robin = exchange->options.round_robin};
+                          .round_robin = exchange->options.round_robin,
+                          .bad_rows = exchange->options.bad_rows};
     struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
     struct wire_header header = {.type = WIRE_HELLO};
     snprintf(hello.role, sizeof(hello.role), "%s", cluster_role_name(cluster, cluster->role));

@@ -76,6 +76,7 @@ enum error training_parts_join(struct training_parts *parts, const struct traini
 {
     struct exchange_options exchange = {.cluster = options->cluster,
                                         .round_robin = options->round_robin,
+                                        .bad_rows = options->bad_rows,
                                         .tcp_only = options->tcp_only,
                                         .aggregate = options->aggregate,
                                         .is_grouped = options->is_grouped,

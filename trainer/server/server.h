@@ -16,6 +16,7 @@
 
 #include "common/error.h"
 #include "common/http/guard.h"
+#include "loader/feed/feed.h"
 #include "trainer/server/coordinator.h"
 
 struct server_options {
@@ -24,6 +25,7 @@ struct server_options {
     const char *zero_host; /* address of server 0; not used by server 0 itself */
     uint16_t zero_port;
     int64_t staleness;          /* asynchronous: how many steps old values may be; < 0: any */
+    enum bad_rows bad_rows;     /* what workers do with them */
     struct guard_options guard; /* for HTTP; without a grammar */
     struct engine_options engine;
     struct coordinator_options coordinator; /* used by server 0, except servers and round_robin */

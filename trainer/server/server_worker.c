@@ -299,12 +299,19 @@ static const char *exchange_name(bool is_grouped)
     return is_grouped ? "nccl" : "servers";
 }
 
+static const char *bad_rows_name(enum bad_rows bad_rows)
+{
+    if (bad_rows == BAD_ROWS_SKIP)
+        return "skip";
+    return bad_rows == BAD_ROWS_REPLACE ? "replace" : "fail";
+}
+
 static const char *strategy_name(bool round_robin)
 {
     return round_robin ? "round_robin" : "bytes";
 }
 
-/* Compares the options that decide how gradients are applied, and until when; hyperparameters are
+/* Compares the options that decide what gradients are, how they are applied, and until when; hyperparameters are
  * part of FACTS. */
 static enum error check_options(const struct server *server, const struct hello *hello)
 {
@@ -332,6 +339,10 @@ static enum error check_options(const struct server *server, const struct hello 
     if (hello->round_robin != ours->round_robin)
         return error_set(ERROR_CONFLICT, "its --ps-strategy is %s, this server's %s: %s",
                          strategy_name(hello->round_robin), strategy_name(ours->round_robin), same);
+    if (hello->bad_rows != server->options->bad_rows)
+        return error_set(ERROR_CONFLICT, "its --bad-rows is %s, this server's %s: %s",
+                         bad_rows_name(hello->bad_rows), bad_rows_name(server->options->bad_rows),
+                         same);
     return OK;
 }
 

@@ -166,6 +166,7 @@ static enum error say_hello(struct server *server, struct peer *zero)
                           .train_steps = server->options->coordinator.train_steps,
                           .is_grouped = server->options->coordinator.is_grouped,
                           .round_robin = server->options->coordinator.round_robin,
+                          .bad_rows = server->options->bad_rows,
                           .generation = server->held.generation};
     struct buffer text = BUFFER_INIT(WIRE_TEXT_LIMIT);
     struct wire_header header = {.type = WIRE_HELLO};

@@ -21,10 +21,11 @@ enum error hello_print(const struct hello *hello, struct buffer *out)
         out,
         "{\"role\":\"%s\",\"index\":%" PRId64 ",\"server\":%" PRId64 ",\"servers\":%" PRId64
         ",\"aggregate\":%" PRId64 ",\"staleness\":%" PRId64 ",\"train_steps\":%" PRId64
-        ",\"saved\":%d,\"grouped\":%d,\"round_robin\":%d,\"generation\":\"%" PRIx64 "\",\"token\":",
+        ",\"saved\":%d,\"grouped\":%d,\"round_robin\":%d,\"bad_rows\":%d,\"generation\":\"%" PRIx64
+        "\",\"token\":",
         hello->role, hello->index, hello->server, hello->servers, hello->aggregate,
         hello->staleness, hello->train_steps, hello->was_saved, hello->is_grouped,
-        hello->round_robin, hello->generation);
+        hello->round_robin, (int)hello->bad_rows, hello->generation);
     json_add_string(out, password());
     return buffer_add_text(out, "}");
 }
@@ -61,7 +62,7 @@ static bool is_role(const char *role)
 static enum error read_members(const cJSON *json, struct hello *hello)
 {
     const char *role = "", *generation = "", *token = "";
-    int64_t round_robin = 0, grouped = 0, saved = 0;
+    int64_t round_robin = 0, grouped = 0, saved = 0, bad_rows = 0;
     const struct {
         const char *name;
         int64_t *value;
@@ -73,13 +74,15 @@ static enum error read_members(const cJSON *json, struct hello *hello)
                     {"train_steps", &hello->train_steps},
                     {"saved", &saved},
                     {"grouped", &grouped},
-                    {"round_robin", &round_robin}};
+                    {"round_robin", &round_robin},
+                    {"bad_rows", &bad_rows}};
     enum error error = json_get_text(json, "role", "HELLO", &role);
     for (size_t i = 0; i < sizeof(integers) / sizeof(*integers) && !error; i++)
         error = json_get_integer(json, integers[i].name, "HELLO", integers[i].value);
     hello->was_saved = saved != 0;
     hello->is_grouped = grouped != 0;
     hello->round_robin = round_robin != 0;
+    hello->bad_rows = (enum bad_rows)bad_rows;
     if (!error)
         error = json_get_text(json, "generation", "HELLO", &generation);
     if (!error)

@@ -13,6 +13,7 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
+#include "loader/feed/feed.h"
 
 #define HELLO_ROLE_BYTES 16
 
@@ -26,6 +27,7 @@ struct hello {
     bool was_saved;              /* a worker: server 0 has had a checkpoint */
     bool is_grouped;             /* workers' GPUs exchange gradients (--exchange nccl) */
     bool round_robin;            /* how parameters are distributed over servers (shard.h) */
+    enum bad_rows bad_rows;      /* a worker's */
     uint64_t generation;         /* a ps: of its shard; 0: none */
 };
 
