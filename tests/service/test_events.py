@@ -37,11 +37,11 @@ int main(int argc, char **argv)
     float *values = malloc(LIMIT * sizeof(*values));
     tensor->count = fread(values, sizeof(*values), LIMIT, stdin);
     strcpy(tensor->tag, "hid_w");
-    if (argc != 2 || event_writer_open(argv[1], &writer))
+    if (argc != 2 || event_writer_open(argv[1], false, &writer))
         return 1;
     write_steps(writer, 0, 20, 0.5);
     event_writer_close(writer);
-    if (event_writer_open(argv[1], &writer))
+    if (event_writer_open(argv[1], false, &writer))
         return 1;
     write_steps(writer, 10, 15, 100.5);
     event_writer_tensors(writer, 15, tensor, 1, values);

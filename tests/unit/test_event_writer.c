@@ -133,7 +133,7 @@ static void test_events_are_in_both_files(void **state)
     char path[512];
     (void)state;
     double before = clock_wall_seconds();
-    assert_ok(event_writer_open(folder, &writer));
+    assert_ok(event_writer_open(folder, false, &writer));
     event_writer_session(writer, 0, EVENT_START, NULL);
     event_writer_scalars(writer, 7, scalars, 2);
     event_writer_session(writer, 9, EVENT_CHECKPOINT, "run/model.ckpt-9.safetensors");
@@ -175,7 +175,7 @@ static void test_a_later_start_appends(void **state)
     (void)state;
     for (int start = 0; start < 2; start++) {
         struct event_writer *writer;
-        assert_ok(event_writer_open(folder, &writer));
+        assert_ok(event_writer_open(folder, false, &writer));
         event_writer_scalars(writer, start, &loss, 1);
         event_writer_close(writer);
         find_event_file(start == 0 ? first : second, start == 0 ? "" : first);
@@ -194,7 +194,7 @@ static void test_a_line_that_a_kill_cut_is_ended(void **state)
     assert_non_null(lines);
     fputs("{\"step\":1}\n\"cut", lines);
     fclose(lines);
-    assert_ok(event_writer_open(folder, &writer));
+    assert_ok(event_writer_open(folder, false, &writer));
     event_writer_scalars(writer, 2, &loss, 1);
     event_writer_close(writer);
     struct buffer text = BUFFER_INIT(1 << 16);
@@ -265,7 +265,7 @@ static void test_a_full_disk_cuts_no_event(void **state)
     int step = 0;
     (void)state;
     begin_log();
-    assert_ok(event_writer_open(folder, &writer));
+    assert_ok(event_writer_open(folder, false, &writer));
     signal(SIGXFSZ, SIG_IGN);
     limit_files(10001);
     while (count_logged("events are left out until it can be written again", NULL) < 2) {
@@ -343,7 +343,7 @@ static void test_a_folder_that_cannot_be_made_yet(void **state)
     snprintf(blocked, sizeof(blocked), "%s/run", folder);
     snprintf(below, sizeof(below), "%s/worker-1", blocked);
     close(open(blocked, O_CREAT | O_WRONLY, 0666));
-    assert_ok(event_writer_open(below, &writer));
+    assert_ok(event_writer_open(below, true, &writer));
     event_writer_scalars(writer, 1, &loss, 1);
     while (count_logged("no events for TensorBoard until this changes", NULL) == 0)
         clock_sleep_ms(10);
@@ -370,6 +370,42 @@ static void test_a_folder_that_cannot_be_made_yet(void **state)
     *strstr(folder, "/run/worker-1") = '\0';
 }
 
+/* `rm -r` of the logdir: events go on in the folder that somebody makes there. */
+static void test_files_that_are_removed_are_opened_anew(void **state)
+{
+    static const struct event_scalar loss = {"loss", 1};
+    struct event_writer *writer;
+    char run[512], records[512], lines[600];
+    struct stat status;
+    size_t length = strlen(folder);
+    (void)state;
+    begin_log();
+    snprintf(run, sizeof(run), "%s/run", folder);
+    snprintf(lines, sizeof(lines), "%s/events.jsonl", run);
+    assert_ok(event_writer_open(run, false, &writer));
+    event_writer_scalars(writer, 1, &loss, 1);
+    while (stat(lines, &status) != 0 || status.st_size == 0)
+        clock_sleep_ms(10);
+    snprintf(folder + length, sizeof(folder) - length, "/run");
+    find_event_file(records, "");
+    folder[length] = '\0';
+    assert_int_equal(unlink(records) || unlink(lines) || rmdir(run), 0);
+    while (count_logged("no events for TensorBoard until this changes", NULL) == 0)
+        clock_sleep_ms(10);
+    event_writer_scalars(writer, 2, &loss, 1);
+    assert_int_not_equal(stat(run, &status), 0); /* nor is a logdir made again for checkpoints */
+    assert_int_equal(mkdir(run, 0777), 0);
+    event_writer_scalars(writer, 3, &loss, 1);
+    event_writer_close(writer);
+    assert_int_equal(count_logged(" was removed, with its events", NULL), 2);
+    end_log();
+    snprintf(folder + length, sizeof(folder) - length, "/run");
+    find_event_file(records, "");
+    assert_int_equal(count_records(records), 3); /* with the version */
+    assert_int_equal(count_lines(), 2);
+    folder[length] = '\0';
+}
+
 /* A pipe that nobody reads stands for a disk that hangs: its writer is left behind, and ends when
  * the disk comes back. Flushes are more frequent in all tests. */
 int64_t __real_clock_deadline_ns(int64_t milliseconds);
@@ -393,7 +429,7 @@ static void test_a_disk_that_hangs_keeps_its_thread_alone(void **state)
     begin_log();
     memset(tag, 'a', sizeof(tag) - 1);
     assert_int_equal(mkfifo(lines_path(), 0666), 0);
-    assert_ok(event_writer_open(folder, &writer));
+    assert_ok(event_writer_open(folder, false, &writer));
     for (int64_t step = 0; step < STEPS; step++)
         event_writer_scalars(writer, step, &loss, 1);
     atomic_store(&is_hanging, true);
@@ -420,6 +456,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_events_are_in_both_files, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_later_start_appends, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_line_that_a_kill_cut_is_ended, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_files_that_are_removed_are_opened_anew, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_folder_that_cannot_be_made_yet, make_folder,
                                     remove_folder),

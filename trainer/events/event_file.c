@@ -88,6 +88,15 @@ enum error event_file_append(struct event_file *file, const char *folder)
     return error ? error : end_last_line(file);
 }
 
+/* ESTALE: by another client of NFS. */
+bool event_file_is_removed(const struct event_file *file)
+{
+    struct stat status;
+    if (file->descriptor < 0)
+        return false;
+    return fstat(file->descriptor, &status) == 0 ? status.st_nlink == 0 : errno == ESTALE;
+}
+
 void event_file_close(struct event_file *file)
 {
     if (file->descriptor >= 0)

@@ -26,6 +26,8 @@ struct event_file {
 enum error event_file_create(struct event_file *file, const char *folder) MUST_CHECK;
 /* events.jsonl. Terminates a last line that a kill has cut off. */
 enum error event_file_append(struct event_file *file, const char *folder) MUST_CHECK;
+/* Open, but no longer in any folder: it was removed. */
+bool event_file_is_removed(const struct event_file *file);
 void event_file_close(struct event_file *file);
 
 /* Were the bytes written? Logs a warning for a failure, and a line when writes work again: at most

@@ -35,6 +35,8 @@ struct queue {
 
     /* Only for the thread */
     char *folder;
+    bool below; /* the logdir */
+    bool was_ready;
     bool is_ready, is_failing; /* both files are open; one could not be opened */
     struct event_buffers writing;
     struct event_file records, lines;
@@ -103,17 +105,28 @@ static void write_out(struct queue *queue)
 
 static enum error open_files(struct queue *queue)
 {
-    enum error error = file_make_folder(queue->folder);
+    enum error error = queue->was_ready && !queue->below ? OK : file_make_folder(queue->folder);
     if (!error && queue->records.descriptor < 0)
         error = event_file_create(&queue->records, queue->folder);
-    if (!error)
+    if (!error && queue->lines.descriptor < 0)
         error = event_file_append(&queue->lines, queue->folder);
     return error;
+}
+
+static void leave_if_removed(struct queue *queue, struct event_file *file)
+{
+    if (!event_file_is_removed(file))
+        return;
+    log_warning("%s was removed, with its events; the next ones are written anew", file->path);
+    event_file_close(file);
+    queue->is_ready = false;
 }
 
 /* A folder that cannot be written is retried at each flush. */
 static bool are_files_open(struct queue *queue)
 {
+    leave_if_removed(queue, &queue->records);
+    leave_if_removed(queue, &queue->lines);
     if (queue->is_ready)
         return true;
     queue->is_ready = !open_files(queue);
@@ -121,7 +134,8 @@ static bool are_files_open(struct queue *queue)
         log_warning("there are no events for TensorBoard until this changes: %s", error_message());
     queue->is_failing = !queue->is_ready;
     struct event_time now = {.wall_seconds = clock_wall_seconds()};
-    if (queue->is_ready && event_encode_version(&queue->writing, now))
+    queue->was_ready |= queue->is_ready;
+    if (queue->is_ready && queue->records.length == 0 && event_encode_version(&queue->writing, now))
         write_out(queue);
     return queue->is_ready;
 }
@@ -179,7 +193,7 @@ static void write_events(void *context)
 
 /* ---- life cycle --------------------------------------------------------- */
 
-static enum error queue_new(const char *folder, struct queue **ret_queue)
+static enum error queue_new(const char *folder, bool below, struct queue **ret_queue)
 {
     struct queue *queue = array_new(1, sizeof(*queue), "the queue of events");
     if (!queue)
@@ -190,6 +204,7 @@ static enum error queue_new(const char *folder, struct queue **ret_queue)
     queue->records.descriptor = queue->lines.descriptor = -1;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->changed, NULL);
+    queue->below = below;
     queue->folder = strdup(folder);
     if (!queue->folder) {
         queue_free(queue);
@@ -199,12 +214,12 @@ static enum error queue_new(const char *folder, struct queue **ret_queue)
     return OK;
 }
 
-enum error event_writer_open(const char *folder, struct event_writer **ret_writer)
+enum error event_writer_open(const char *folder, bool below, struct event_writer **ret_writer)
 {
     struct event_writer *writer = array_new(1, sizeof(*writer), "a writer of events");
     if (!writer)
         return ERROR_MEMORY;
-    enum error error = queue_new(folder, &writer->queue);
+    enum error error = queue_new(folder, below, &writer->queue);
     if (!error)
         error = errand_new(write_events, queue_free, writer->queue, &writer->errand);
     if (error && writer->queue)

@@ -14,6 +14,7 @@
 #ifndef TRAINER_EVENTS_EVENT_WRITER_H
 #define TRAINER_EVENTS_EVENT_WRITER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,8 +42,10 @@ struct event_tensor {
 
 /* The thread creates `folder`, which has no other writer, and opens both files there; until it can,
  * events wait, and a warning says why. Parent folders are not created: a missing logdir may appear
- * with its file system. */
-enum error event_writer_open(const char *folder, struct event_writer **ret_writer) MUST_CHECK;
+ * with its file system. Files that are removed are opened anew, with a warning; their folder is only
+ * created again if it is `below` the logdir, which checkpoints do not create again either. */
+enum error event_writer_open(const char *folder, bool below,
+                             struct event_writer **ret_writer) MUST_CHECK;
 /* Writes pending events; if the disk hangs they are lost, and the thread is abandoned. NULL is
  * legal. */
 void event_writer_close(struct event_writer *writer);

@@ -57,7 +57,7 @@ static enum error open_writer(struct evaluator *evaluator)
         return OK;
     enum error error = buffer_print(&folder, "%s/eval", evaluator->options->logdir);
     if (!error)
-        error = event_writer_open(folder.data, &evaluator->writer);
+        error = event_writer_open(folder.data, true, &evaluator->writer);
     buffer_release(&folder);
     return error;
 }

@@ -51,7 +51,7 @@ enum error summary_open(const struct summary_options *options, struct summary **
     struct summary *summary = array_new(1, sizeof(*summary), "a summary");
     if (!summary)
         return ERROR_MEMORY;
-    enum error error = event_writer_open(options->folder, &summary->writer);
+    enum error error = event_writer_open(options->folder, options->below, &summary->writer);
     if (error) {
         free(summary);
         return error;

@@ -28,6 +28,7 @@
 
 struct summary_options {
     const char *folder;                /* created if missing */
+    bool below;                        /* the logdir, not itself */
     double seconds;                    /* between two summaries; written after the next step */
     int64_t step;                      /* at which training starts */
     bool has_accuracy;                 /* a classifier */

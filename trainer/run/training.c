@@ -37,7 +37,8 @@ static enum error open_summary(struct training *training)
     const struct training_options *options = training->options;
     const struct cluster *cluster = options->cluster;
     struct buffer folder = BUFFER_INIT(FOLDER_LIMIT_BYTES);
-    struct summary_options summary = {.seconds = options->summary_seconds,
+    struct summary_options summary = {.below = !cluster->is_chief,
+                                      .seconds = options->summary_seconds,
                                       .step = training_step(training),
                                       .has_accuracy = training->parts.facts.classes != NULL,
                                       .has_staleness = training->parts.exchange &&
