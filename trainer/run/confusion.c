@@ -63,7 +63,10 @@ struct confusion_figures confusion_class(const struct confusion *confusion, size
 struct confusion_figures confusion_mean(const struct confusion *confusion, bool weighted)
 {
     struct confusion_figures mean = {.support = confusion->rows};
-    double whole = weighted ? (double)confusion->rows : (double)confusion->classes;
+    size_t present = 0;
+    for (size_t i = 0; i < confusion->classes; i++)
+        present += confusion->had[i] + confusion->given[i] > 0;
+    double whole = weighted ? (double)confusion->rows : (double)present;
     for (size_t i = 0; i < confusion->classes && whole > 0; i++) {
         struct confusion_figures one = confusion_class(confusion, i);
         double weight = (weighted ? (double)one.support : 1) / whole;

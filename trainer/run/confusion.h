@@ -7,7 +7,8 @@
  *   recall      of the rows that have it, the share that the model gave it
  *   F1          their harmonic mean, 2 hits / (given + had)
  *
- * A share of no rows is 0, as in scikit-learn.
+ * A share of no rows is 0, and a class that no row has and none was given is not part of the mean,
+ * as in scikit-learn.
  */
 #ifndef TRAINER_RUN_CONFUSION_H
 #define TRAINER_RUN_CONFUSION_H
