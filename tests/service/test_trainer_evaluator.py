@@ -108,6 +108,20 @@ def test_an_evaluator_may_be_stopped(start, served, store, test_store, tmp_path)
     assert "the training goes on" in watching.stderr and not (tmp_path / "run").exists()
 
 
+def test_checkpoints_that_were_deleted_are_named(start, served, store, test_store, tmp_path):  # noqa: F811
+    """Where only the file `checkpoint` is left, nothing would be scored, without a word."""
+    logdir = tmp_path / "run"
+    train(served, store, logdir, train_steps=100)
+    for path in logdir.glob("*.safetensors"):
+        path.rename(tmp_path / path.name)
+    watching = evaluator(start, served, store, logdir, test_store=test_store)
+    watching.wait_for_log("no checkpoint is scored until there is one: .*checkpoint")
+    for path in tmp_path.glob("*.safetensors"):
+        path.rename(logdir / path.name)
+    train(served, store, logdir, train_steps=STEPS)
+    assert scored(watching)[-1]["step"] == STEPS and watching.stderr.count("until there is one") == 1
+
+
 def test_what_an_evaluator_needs(served, store, tmp_path):  # noqa: F811
     words = options(served, store, tmp_path / "run", job_name="evaluator")
     run_fails("trainer", *words, says="scores checkpoints on --test-store", status=2)

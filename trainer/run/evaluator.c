@@ -29,6 +29,8 @@ struct evaluator {
     struct event_writer *writer; /* NULL: before the first checkpoint, or no events are wanted */
     struct buffer pointer;       /* the path of the file `checkpoint` */
     struct stat seen;            /* of that file, when it was read last */
+    struct stat absent;          /* the same, when the checkpoints that it names were not there */
+    bool absent_said;            /* the log has said so */
     int64_t step;                /* of the checkpoint that was scored last; -1: none */
     bool waits;                  /* the log has said so */
     int64_t late_ns;             /* when the next checkpoint is late */
@@ -40,12 +42,15 @@ struct evaluator {
 };
 
 /* Each save renames a new file over `checkpoint`. */
+static bool is_same(const struct stat *one, const struct stat *other)
+{
+    return one->st_ino == other->st_ino && one->st_mtim.tv_sec == other->st_mtim.tv_sec &&
+           one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
+}
+
 static bool has_changed(const struct evaluator *evaluator, struct stat *ret_now)
 {
-    const struct stat *seen = &evaluator->seen;
-    return stat(evaluator->pointer.data, ret_now) == 0 &&
-           (ret_now->st_ino != seen->st_ino || ret_now->st_mtim.tv_sec != seen->st_mtim.tv_sec ||
-            ret_now->st_mtim.tv_nsec != seen->st_mtim.tv_nsec);
+    return stat(evaluator->pointer.data, ret_now) == 0 && !is_same(ret_now, &evaluator->seen);
 }
 
 /* ---- results ------------------------------------------------------------ */
@@ -166,8 +171,18 @@ static enum error begin_again(struct evaluator *evaluator)
     return evaluator->has_servers ? open_best(evaluator) : OK;
 }
 
-/* `now`: the status of the file `checkpoint`. A checkpoint that is deleted before it is read has
- * been replaced by a newer one, which the next look() finds. */
+/* A checkpoint that is deleted before it is read has been replaced by a newer one, which the next
+ * look() finds; if that finds the same file, somebody has deleted the checkpoints. */
+static void say_absent(struct evaluator *evaluator, const struct stat *now)
+{
+    if (is_same(now, &evaluator->absent) && !evaluator->absent_said) {
+        log_warning("no checkpoint is scored until there is one: %s", error_message());
+        evaluator->absent_said = true;
+    }
+    evaluator->absent = *now;
+}
+
+/* `now`: the status of the file `checkpoint`. */
 static enum error score_newest(struct evaluator *evaluator, const struct stat *now)
 {
     const struct training_options *options = evaluator->options;
@@ -175,8 +190,11 @@ static enum error score_newest(struct evaluator *evaluator, const struct stat *n
         .logdir = options->logdir, .borrowed = &evaluator->engine, .bad_rows = options->bad_rows};
     struct trained_model trained;
     enum error error = trained_model_open(&model, &trained);
+    if (error == ERROR_NOT_FOUND)
+        say_absent(evaluator, now);
     if (error)
         return error == ERROR_NOT_FOUND ? OK : put_off(evaluator, error);
+    evaluator->absent_said = false;
     int64_t step = checkpoint_step(trained.checkpoint);
     if (step < evaluator->step)
         error = begin_again(evaluator);
