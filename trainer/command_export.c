@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include <fnmatch.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "common/log.h"
 #include "trainer/commands.h"
@@ -30,6 +32,22 @@ const struct command command_export = {
     .ends_anywhere = true,
 };
 
+/* A training's own files, in its logdir and the folders below, are not for writing over. */
+static enum error check_out(const char *out)
+{
+    static const char *const owned[] = {"checkpoint", "*.safetensors", "trainer.lock",
+                                        "events.jsonl", "events.out.tfevents.*"};
+    const char *slash = strrchr(out, '/'), *name = slash ? slash + 1 : out;
+    for (size_t i = 0; i < sizeof(owned) / sizeof(*owned); i++) {
+        if (fnmatch(owned[i], name, 0) == 0)
+            return error_set(ERROR_USAGE,
+                             "--out is %s: a training writes files with such a name; choose "
+                             "another, such as model.onnx",
+                             out);
+    }
+    return OK;
+}
+
 static enum error run(const struct program *program, int argc, char **argv)
 {
     struct trained_model_options options = {.logdir = NULL};
@@ -47,6 +65,8 @@ static enum error run(const struct program *program, int argc, char **argv)
     };
     enum error error = options_parse(program, &command_export, table,
                                      sizeof(table) / sizeof(table[0]), argc, argv, NULL);
+    if (!error)
+        error = check_out(out);
     if (!error)
         error = trained_model_find(&options, &checkpoint);
     if (!error)

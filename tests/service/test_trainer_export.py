@@ -111,6 +111,11 @@ def test_what_cannot_be_exported(served, store, tmp_path):  # noqa: F811
     run_fails("trainer", "export", "--logdir", tmp_path / "folder", "--out", tmp_path / "a.onnx", says="no checkpoint yet",
               status=None)
     assert not list(tmp_path.glob("*.onnx*"))
+    before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+    assert {"checkpoint", "events.jsonl", "model.ckpt-1.safetensors"} < {path.name for path in before}
+    for path in before:
+        run_fails("trainer", "export", "--logdir", tmp_path / "run", "--out", path, says="a training writes files with such a name", status=2)
+    assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == before
 
 
 def test_a_disk_that_is_full(served, store, tmp_path):  # noqa: F811
