@@ -484,7 +484,8 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .type = OPTION_INTEGER,
          .target = &arguments->cluster.task_index,
          .argument = "N",
-         .help = "this process's place in the list of its role, from 0",
+         .help = "this process's place in the list of its role, from 0 (default: 0 for an "
+                 "evaluator, and if the list has only one; else it must be given)",
          .minimum = 0,
          .maximum = CLUSTER_INDEX_LIMIT,
          .given = &arguments->cluster.task_index_given},
@@ -531,6 +532,7 @@ static enum error run(const struct program *program, int argc, char **argv)
     struct arguments arguments = {.model = "mlp",
                                   .bad_rows = "fail",
                                   .staleness = -1,
+                                  .cluster.task_index = -1, /* shows no default */
                                   .ps_strategy = "bytes",
                                   .ps_transport = "auto",
                                   .exchange = "servers",

@@ -2,6 +2,7 @@
 """The processes of a training: TF_CONFIG, the flags of the classic programs, and tf-config."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -58,6 +59,7 @@ def test_a_server_that_sees_itself_alone_is_refused(cluster):
 def test_wrong_flags_are_refused():
     train_fails(*FLAGS[:2], says="Must specify an explicit `job_name`")
     train_fails(*FLAGS[:3], says="Must specify an explicit `task_index`")
+    assert "default 0)" not in re.search(r"--task-index N.*?--bad-rows", run("trainer", "train", "--help").stdout, re.DOTALL).group()
     train_fails("--ps-hosts", "p", *FLAGS[2:], says=["--ps-hosts", "HOST:PORT"])
     train_fails("--task-index", 3, says="there is no cluster")
     train_fails(*FLAGS[2:], "--worker-hosts", "a:1", says="1 is not a valid task_id", TOMBOLA_PS_HOSTS="p:1")
