@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/model/network.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -410,6 +411,8 @@ static enum error take_result(struct network *network, const struct sent_result 
                                       .loss_sum = result->loss_sum};
     if (deviation != 0)
         ret_score->loss_sum *= deviation * deviation;
+    if (isnan(ret_score->loss_sum))
+        ret_score->loss_sum = NAN; /* without a sign, which would be printed */
     return OK;
 }
 

@@ -60,7 +60,8 @@ static void add_prediction(struct predicting *predicting, const float *output)
     }
     for (size_t i = 0; i < (classes ? classes->count : 1); i++) {
         finite &= isfinite(output[i]);
-        buffer_print(lines, ",%.9g", (double)output[i]);
+        /* A NaN may have a sign, which would be printed. */
+        buffer_print(lines, ",%.9g", isnan(output[i]) ? (double)NAN : (double)output[i]);
     }
     buffer_add(lines, "\n", 1);
     predicting->not_finite += !finite;
