@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/hyperparameter_options.h"
 
+#include <math.h>
 #include <string.h>
 
 #define SCHEDULES "constant|step|exponential|cosine|linear"
@@ -192,11 +193,39 @@ static enum error choose_schedule(const struct hyperparameter_options *options, 
     return OK;
 }
 
+/* A value that a float rounds to 0 would turn off what it is meant for. */
+static enum error check_sizes(const struct hyperparameter_options *options)
+{
+    const struct {
+        const char *name, *besides;
+        double value;
+    } reals[] = {{"learning-rate", "", options->learning_rate},
+                 {"end-learning-rate", "0 or ", options->end_rate},
+                 {"epsilon", "", options->epsilon},
+                 {"initial-accumulator", "", options->initial_accumulator},
+                 {"weight-decay", "0 or ", options->weight_decay},
+                 {"l2", "0 or ", options->l2},
+                 {"clip-norm", "0 or ", options->clip_norm},
+                 {"clip-value", "0 or ", options->clip_value}};
+    for (size_t i = 0; i < sizeof(reals) / sizeof(*reals); i++) {
+        double value = reals[i].value;
+        float rounded = (float)value;
+        if (value != 0 && isfinite(value) && (rounded == 0 || isinf(rounded)))
+            return error_set(ERROR_USAGE,
+                             "--%s is %g; it must be %sfrom 1e-45 to 3e+38: it is computed with as "
+                             "a 32-bit float",
+                             reals[i].name, value, reals[i].besides);
+    }
+    return OK;
+}
+
 enum error hyperparameter_options_choose(const struct hyperparameter_options *options,
                                          int64_t train_steps, struct model_options *model)
 {
     struct optimizer *optimizer = &model->optimizer;
-    enum error error = optimizer_init(optimizer, options->optimizer, options->learning_rate);
+    enum error error = check_sizes(options);
+    if (!error)
+        error = optimizer_init(optimizer, options->optimizer, options->learning_rate);
     if (!error)
         error = choose_schedule(options, train_steps, &optimizer->schedule);
     if (!error)
