@@ -293,6 +293,16 @@ def test_a_pointer_that_is_garbage_is_told_with_the_way_out(served, store, tmp_p
     assert checkpoints(logdir) == [0, 10, 20] and state.startswith("model_checkpoint_path")
 
 
+@pytest.mark.plain  # a sanitizer's frames are larger
+def test_a_small_stack_is_enough(served, store, tmp_path):
+    """`ulimit -s 64` is also the size of threads, unless they choose another."""
+    words = [str(word) for word in options(served, store, tmp_path / "run", train_steps=300)]
+    done = subprocess.run(["sh", "-c", 'ulimit -s 64 && exec "$0" "$@"', program("trainer"), *words], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False, env=environment())
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "events.jsonl").read_text().count("histogram") > 0
+
+
 # ---- bad rows of evaluate and predict ---------------------------------------------------------------------
 
 
