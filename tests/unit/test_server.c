@@ -463,9 +463,10 @@ static void test_a_step_in_common(void **state)
     assert_range(pull(second, 0), 1, 2);
     say_gradient(second, 1, 4, WIRE_NONE);
     say_gradient(first, 0, 2, WIRE_NONE);
-    assert_range(expect_values(first, -3, &values), 2, 3);  /* its rank of the step */
-    assert_range(expect_values(second, -3, &values), 3, 4); /* and the other's */
-    say_gradient(first, 0, 2, WIRE_NONE);                   /* once more changes nothing */
+    assert_range(expect_values(first, -3, &values), 2, 3);        /* its rank of the step */
+    assert_range(expect_values(second, -3, &values), 3, 4);       /* and the other's */
+    await_http("/status", "\"pushes\":2,\"repeated_pushes\":0,"); /* who waited did not repeat */
+    say_gradient(first, 0, 2, WIRE_NONE);                         /* once more changes nothing */
     expect_values(first, -3, &values);
     say_gradient(first, 2, 1, WIRE_NONE);
     pass(1);

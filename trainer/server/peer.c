@@ -127,7 +127,7 @@ enum error peer_read_set(const struct peer *peer, struct index_set *set)
 
 void peer_next(struct peer *peer)
 {
-    peer->whole = peer->waits = false;
+    peer->whole = peer->waits = peer->counted = false;
     peer->header_bytes = peer->payload_bytes = 0;
 }
 

@@ -49,6 +49,7 @@ struct peer {
 
     uint32_t watched; /* events registered with the server's epoll; 0: not registered */
     bool waits;       /* its frame could not be answered yet */
+    bool counted;     /* its frame was, as a push, before it had to wait */
     bool ending;      /* close it once everything is sent */
     bool gone;        /* it hung up; its waiting frame still counts */
     struct batch_holder holder;

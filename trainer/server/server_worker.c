@@ -118,6 +118,9 @@ static void count_push(struct server *server, struct peer *worker)
     int64_t batch = worker->header.batch;
     bool again =
         index_set_has(&server->held.applied, batch) || held_shard_has(&server->held, batch);
+    if (worker->counted)
+        return;
+    worker->counted = true;
     server->repeated += again;
     server->pushes += !again;
     worker->pushes += !again;
@@ -311,8 +314,8 @@ static const char *strategy_name(bool round_robin)
     return round_robin ? "round_robin" : "bytes";
 }
 
-/* Compares the options that decide what gradients are, how they are applied, and until when; hyperparameters are
- * part of FACTS. */
+/* Compares the options that decide what gradients are, how they are applied, and until when;
+ * hyperparameters are part of FACTS. */
 static enum error check_options(const struct server *server, const struct hello *hello)
 {
     static const char same[] = "all processes of a training must have the same";
