@@ -2,7 +2,8 @@
 /*
  * Starts threads, named so that a debugger and `top -H` can tell them apart, with all signals
  * blocked except those of faults, so that a library's user (and our own main thread) keeps
- * receiving its signals. Their stack has room for a log line and a resolver, whatever `ulimit -s` is.
+ * receiving its signals. Their stack has room for a log line and a resolver, whatever `ulimit -s`
+ * is.
  */
 #ifndef COMMON_THREAD_H
 #define COMMON_THREAD_H

@@ -42,8 +42,8 @@ struct event_tensor {
 
 /* The thread creates `folder`, which has no other writer, and opens both files there; until it can,
  * events wait, and a warning says why. Parent folders are not created: a missing logdir may appear
- * with its file system. Files that are removed are opened anew, with a warning; their folder is only
- * created again if it is `below` the logdir, which checkpoints do not create again either. */
+ * with its file system. Files that are removed are opened anew, with a warning; their folder is
+ * only created again if it is `below` the logdir, which checkpoints do not create again either. */
 enum error event_writer_open(const char *folder, bool below,
                              struct event_writer **ret_writer) MUST_CHECK;
 /* Writes pending events; if the disk hangs they are lost, and the thread is abandoned. NULL is

@@ -28,8 +28,8 @@ int32_t targets_find(const struct targets *targets, double label);
 
 /* Converts the labels of `rows` rows, in the form of reader_fetch(), to ret_classes[rows] or, for a
  * regression, ret_numbers[rows]; the other may be NULL. status[rows]: a row that is not ROW_OK was
- * replaced by zeros, and is of the first class unless 0 is a label itself; NULL: all are. ERROR_INPUT
- * naming store, id and label of the first that is not a class, or not a finite float. */
+ * replaced by zeros, and is of the first class unless 0 is a label itself; NULL: all are. If one is
+ * not a class, or not a finite float, ERROR_INPUT naming store, id and label of the first. */
 enum error targets_convert(const struct targets *targets, const int64_t *ids, const double *labels,
                            const enum row_status *status, size_t rows, int32_t *ret_classes,
                            float *ret_numbers) MUST_CHECK;
