@@ -218,7 +218,7 @@ static enum error check_early_stopping(const struct training_options *options,
 {
     if (options->early_stopping == 0)
         return OK;
-    if (!options->test_store_uri || (cluster->is_alone && options->test_every == 0))
+    if (cluster->is_alone && (!options->test_store_uri || options->test_every == 0))
         return error_set(ERROR_USAGE, "--early-stopping counts tests: it needs --test-store and "
                                       "--test-every");
     if (cluster->is_chief && !cluster->is_alone)
