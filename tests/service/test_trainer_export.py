@@ -114,7 +114,8 @@ def test_what_cannot_be_exported(served, store, tmp_path):  # noqa: F811
     before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
     assert {"checkpoint", "events.jsonl", "model.ckpt-1.safetensors"} < {path.name for path in before}
     for path in before:
-        run_fails("trainer", "export", "--logdir", tmp_path / "run", "--out", path, says="a training writes files with such a name", status=2)
+        run_fails("trainer", "export", "--logdir", tmp_path / "run", "--out", path, says="a training writes files with such a name",
+                  status=2)
     assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == before
 
 
