@@ -125,5 +125,5 @@ bool stream_position_has_cut_batch(const struct stream_position *position,
         __builtin_mul_overflow(position->stream.epochs, position->stream.epoch_draws, &positions))
         return false;
     return positions % position->batch_rows != 0 &&
-           index_set_has(done, positions / position->batch_rows);
+           index_set_end(done) == positions / position->batch_rows + 1;
 }

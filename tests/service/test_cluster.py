@@ -203,6 +203,19 @@ def test_a_worker_whose_stream_ends_earlier_does_not_end_the_training(start, pac
     check_each_batch_once(trained.logdir, paced, store, tmp_path, steps)
 
 
+def test_a_batch_that_the_end_cut_short_is_not_continued(start, sampler, store, tmp_path):  # noqa: F811
+    """With tail span and more epochs it has more rows, which nobody would train."""
+    served = ["--store", store, "--seed", 7, "--tail", "span", "--epochs"]
+    chosen = {**ADDITIVE, "servers": 1, "train_steps": 10**9, "batch_size": 30}
+    one = sampler(*served, 1)
+    Cluster(start, one, store, tmp_path / "run", **chosen).start_all().wait()
+    more = Cluster(start, sampler(*served, 2), store, tmp_path / "run", **chosen).start_all()
+    for worker in more.workers:
+        assert worker.wait() == 2 and "has reached the end of 1 epoch, whose last batch is short" in worker.stderr, worker.stderr
+    more.ps[0].stop()
+    Cluster(start, one, store, tmp_path / "run", **chosen).start_all().wait()
+
+
 def test_a_worker_whose_sampler_is_away_leaves_with_the_others(start, paced, store, tmp_path):  # noqa: F811
     """It would wait for it for ever, and the others take over what it holds."""
     steps = 20 * STEPS

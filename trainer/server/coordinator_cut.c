@@ -199,6 +199,7 @@ static enum error save_cut(struct coordinator *coordinator)
     coordinator->facts.position.ended = batch_ledger_is_finished(&coordinator->ledger) ||
                                         coordinator->last < coordinator->options.train_steps;
     coordinator->facts.position.stopped = coordinator->facts.position.ended && coordinator->stopped;
+    coordinator->facts.position.stream.epochs = coordinator_epochs(coordinator);
     if (error) {
         free(state);
         return error;

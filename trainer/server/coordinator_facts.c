@@ -19,6 +19,7 @@ enum error coordinator_set_facts(struct coordinator *coordinator, struct checkpo
     struct checkpoint_facts sent = facts;
     /* Workers compare these bytes: progress must not change them. */
     sent.position.ended = sent.position.stopped = false;
+    sent.position.stream.epochs = 0;
     if (!error)
         error = checkpoint_print_facts(&sent, 0, &coordinator->bytes);
     if (error) {

@@ -104,6 +104,14 @@ static inline int64_t coordinator_step(const struct coordinator *coordinator)
     return coordinator->held->parameters.step;
 }
 
+/* The stream's, 0 for no end: as workers said, or as they were when the training was saved. */
+static inline int64_t coordinator_epochs(const struct coordinator *coordinator)
+{
+    if (coordinator->epochs == 0)
+        return coordinator->facts.position.stream.epochs;
+    return coordinator->epochs == INT64_MAX ? 0 : coordinator->epochs;
+}
+
 /* ---- coordinator_facts.c ------------------------------------------------ */
 
 /* Makes the facts of a checkpoint the training's, with this server's own hyperparameters. Takes it,
