@@ -18,8 +18,8 @@
 #define JOURNAL_WATERMARK_MS 50
 /* Waiters are refused if the disk has not responded for this long: shorter than the timeouts of
  * clients and proxies, longer than a busy disk takes. A false alarm costs a 503. */
-#define JOURNAL_LOOK_MS 1000 /* between checks whether the file is still there */
 #define JOURNAL_PATIENCE_MS 5000
+#define JOURNAL_LOOK_MS 1000 /* between checks whether the file is still there */
 /* Entries of at least this size wait in memory for the committer, which touches new pages of the
  * file without the mutex. */
 #define JOURNAL_LARGE_BYTES ((size_t)64 << 10)
