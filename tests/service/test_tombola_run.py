@@ -500,9 +500,10 @@ def child_of(one, *said):
 
 
 def test_a_worker_that_is_killed_is_told_and_missed_by_nobody(table):
+    log = table.parent / "flowers.tombola/worker-1.log"
     for steps in (30000, 500000):  # who is late finds that the others, or all of them, have made them
+        log.unlink(missing_ok=True)
         one = started(table.parent, table.name, "--label", "species", "--steps", steps, "--workers", 2, "--ps", 1, "--fresh", *QUICK)
-        log = table.parent / "flowers.tombola/worker-1.log"
         wait_for(lambda: log.exists() and "Training begins" in log.read_text() or one.poll() is not None, "it never trains")
         with contextlib.suppress(ValueError, OSError):
             os.kill(child_of(one, "worker", "--task-index", "1"), signal.SIGKILL)
