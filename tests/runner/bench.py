@@ -5,18 +5,20 @@ import re
 
 from places import BUILD, ROOT
 
-VERDICT = re.compile(r"[a-z]+: (\d+ s|failed)")
+VERDICT = re.compile(r"([a-z]+): (?:\d+ s|(failed))")
 
 
-def check(step):
-    step.compute([ROOT / "tests/bench/run", "--quick"], env={"TOMBOLA_BUILD": str(BUILD)})
+def check(step, names=()):
+    """`names`: of benchmarks; none: all."""
+    step.compute([ROOT / "tests/bench/run", "--quick", *names], env={"TOMBOLA_BUILD": str(BUILD)})
     said = step.log_path.read_text(errors="replace").splitlines()
-    verdicts = [found[1] for line in said if (found := VERDICT.fullmatch(line))]
-    bad = verdicts.count("failed")
+    verdicts = [found for line in said if (found := VERDICT.fullmatch(line))]
+    bad = [name for name, failed in (found.groups() for found in verdicts) if failed]
     if not verdicts:
         step.broken("tests/bench/run did not get to its benchmarks")
         return
     for number, line in enumerate(said):
         if line.endswith(": failed"):
             step.show(said[max(0, number - 12) : number + 1])
-    step.count(len(verdicts) - bad, bad, 0)
+    step.count(len(verdicts) - len(bad), len(bad), 0, bad)
+    step.repeat = lambda second: check(second, bad)
