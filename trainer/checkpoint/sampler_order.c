@@ -127,3 +127,17 @@ enum error sampler_order_compare(const struct stream_position *theirs, const cha
     enum error error = compare_streams(&theirs->stream, called, &ours->stream);
     return error ? error : sampler_order_compare_size(theirs, called, ours->batch_rows);
 }
+
+enum error sampler_order_check_epochs(const struct stream_position *reached,
+                                      const struct index_set *done, const char *called,
+                                      const char *verb, int64_t epochs)
+{
+    int64_t before = reached->stream.epochs;
+    if (epochs == before || !stream_position_has_cut_batch(reached, done))
+        return OK;
+    return error_set(ERROR_CONFLICT,
+                     "%s %s the end of %" PRId64 " %s, whose last batch is short (tail span) and "
+                     "holds other rows with other epochs (start the sampler with --epochs %" PRId64
+                     ", or train into another --logdir)",
+                     called, verb, before, text_plural(before, "epoch", "epochs"), before);
+}

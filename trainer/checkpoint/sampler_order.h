@@ -30,4 +30,11 @@ enum error sampler_order_compare(const struct stream_position *theirs, const cha
 enum error sampler_order_compare_size(const struct stream_position *theirs, const char *called,
                                       int64_t batch_rows) MUST_CHECK;
 
+/* ERROR_CONFLICT: the last batch of the epochs of `reached` is short, and done. With another number
+ * of `epochs` (0, INT64_MAX: no end) it holds other rows, which nobody would train. `called` and
+ * `verb` begin the message: "the training has reached". */
+enum error sampler_order_check_epochs(const struct stream_position *reached,
+                                      const struct index_set *done, const char *called,
+                                      const char *verb, int64_t epochs) MUST_CHECK;
+
 #endif

@@ -155,19 +155,6 @@ static void warn_of_splits(const struct sampler_stream *stream, const char *url)
             stream->name, stream->units, url);
 }
 
-static enum error check_epochs(const struct checkpoint_facts *saved, const char *called,
-                               const struct sampler_stream *now)
-{
-    int64_t before = saved->position.stream.epochs;
-    if (now->epochs == before || !stream_position_has_cut_batch(&saved->position, &saved->done))
-        return OK;
-    return error_set(ERROR_CONFLICT,
-                     "%s was trained to the end of %" PRId64 " %s, whose last batch is short (tail "
-                     "span) and holds other rows with other epochs (start the sampler with "
-                     "--epochs %" PRId64 ", or train into another --logdir)",
-                     called, before, text_plural(before, "epoch", "epochs"), before);
-}
-
 /* Asks the sampler for its order and compares it with the checkpoint's. */
 enum error training_parts_ask_sampler(struct training_parts *parts)
 {
@@ -184,7 +171,9 @@ enum error training_parts_ask_sampler(struct training_parts *parts)
         error =
             sampler_order_compare(&saved->position, checkpoint_path(parts->checkpoint), position);
         if (!error)
-            error = check_epochs(saved, checkpoint_path(parts->checkpoint), &position->stream);
+            error = sampler_order_check_epochs(&saved->position, &saved->done,
+                                               checkpoint_path(parts->checkpoint), "was trained to",
+                                               position->stream.epochs);
         if (error)
             return error;
         error = index_set_copy(&parts->facts.done, &saved->done);

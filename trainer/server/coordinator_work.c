@@ -6,7 +6,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/text.h"
+#include "trainer/checkpoint/sampler_order.h"
 #include "trainer/server/coordinator_private.h"
 
 #define GRANT_MOST 64  /* the most batches that a worker holds: as many as its feed fetches ahead */
@@ -67,23 +67,6 @@ enum error coordinator_find_saved(struct coordinator *coordinator, const struct 
     return error_set(ERROR_NETWORK, "%s has known of a checkpoint", worker->name);
 }
 
-/* The last batch of the training's epochs may be short, and done: with more epochs it holds more
- * rows, which nobody would get. */
-static enum error check_cut_batch(const struct coordinator *coordinator, int64_t epochs)
-{
-    struct stream_position position = coordinator->facts.position;
-    int64_t before = coordinator_epochs(coordinator);
-    position.stream.epochs = before;
-    if (epochs == before || !coordinator->checkpoint ||
-        !stream_position_has_cut_batch(&position, &coordinator->held->applied))
-        return OK;
-    return error_set(ERROR_CONFLICT,
-                     "the training has reached the end of %" PRId64 " %s, whose last batch is "
-                     "short (tail span) and holds other rows with other epochs (start the sampler "
-                     "with --epochs %" PRId64 ", or train into another --logdir)",
-                     before, text_plural(before, "epoch", "epochs"), before);
-}
-
 /* Streams of one order may differ in their epochs, which the sampler's operator may raise during a
  * training. A worker of another stream, which has fewer, would end the training of all. Groups of
  * GPUs agree on the last batch in advance. */
@@ -99,10 +82,16 @@ enum error coordinator_stream(struct coordinator *coordinator, const struct peer
                          "training must have the same --stream (if the epochs of this one were "
                          "changed, start the parameter servers again)",
                          is_longer ? "later" : "earlier");
-    enum error error = check_cut_batch(coordinator, epochs);
-    if (!error)
-        coordinator->epochs = epochs;
-    return error;
+    if (coordinator->checkpoint) {
+        struct stream_position position = coordinator->facts.position;
+        position.stream.epochs = coordinator_epochs(coordinator);
+        enum error error = sampler_order_check_epochs(&position, &coordinator->held->applied,
+                                                      "the training", "has reached", epochs);
+        if (error)
+            return error;
+    }
+    coordinator->epochs = epochs;
+    return OK;
 }
 
 /* How many of the range's batches this shard has not applied. */
