@@ -26,6 +26,7 @@ struct feistel_block {
     uint32_t keys[PERMUTATION_ROUNDS][KERNEL_BLOCK + KERNEL_LANES];
     uint32_t target[KERNEL_BLOCK + KERNEL_LANES]; /* the caller's: index of the result */
     uint64_t units[KERNEL_BLOCK + KERNEL_LANES];
+    uint64_t value[KERNEL_BLOCK + KERNEL_LANES]; /* out: the halves joined */
     size_t count;
 };
 
@@ -45,6 +46,9 @@ struct permutation_kernel {
     /* Appends positions first ... first + count - 1; they must fit the block. */
     void (*add)(struct feistel_block *block, const struct permutation *permutation, uint64_t first,
                 size_t count, uint32_t target);
+    /* Lanes from ... to - 1 are positions of this permutation. */
+    void (*describe)(struct feistel_block *block, const struct permutation *permutation,
+                     size_t from, size_t to);
     /* One pass of the network over all lanes; no cycle walking. */
     void (*feistel)(struct feistel_block *block);
     /* All rounds over all lanes, rounded up: unused lanes must hold units >= 1. */

@@ -12,10 +12,13 @@
 #include "sampler/shuffle/permutation.h"
 #include "sampler/shuffle/permutation_kernels.h"
 
+#define LONG 64 /* from here on it is worth it to let a run's lanes be alone in their vectors */
+
 struct runner {
     const struct permutation_kernel *kernel;
     uint64_t *ret_units;
-    struct feistel_block large;
+    struct feistel_block mixed; /* of short runs */
+    struct feistel_block alone; /* of one long run: the constants of all lanes are equal */
     struct small_block small;
 };
 
@@ -26,49 +29,63 @@ static size_t round_up(size_t count)
 
 /* ---- large permutations ------------------------------------------------- */
 
-static void move_lane(struct feistel_block *block, size_t from, size_t to)
+static void move_position(struct feistel_block *block, size_t from, size_t to)
 {
     block->low[to] = block->low[from];
     block->high[to] = block->high[from];
+    block->target[to] = block->target[from];
+}
+
+static void move_constants(struct feistel_block *block, size_t from, size_t to)
+{
     block->low_bits[to] = block->low_bits[from];
     block->high_bits[to] = block->high_bits[from];
-    block->target[to] = block->target[from];
     block->units[to] = block->units[from];
+#pragma GCC unroll 8
     for (unsigned r = 0; r < PERMUTATION_ROUNDS; r++)
         block->keys[r][to] = block->keys[r][from];
 }
 
 /* One pass; delivers the lanes that are done and keeps the others. */
-static void pass_large(struct runner *runner)
+static void pass_large(struct runner *runner, struct feistel_block *block)
 {
-    struct feistel_block *block = &runner->large;
     uint16_t again[KERNEL_BLOCK];
     size_t left = 0;
     runner->kernel->feistel(block);
     for (size_t i = 0; i < block->count; i++) { /* no branch: `again` overwrites a completed lane */
-        uint64_t value = (uint64_t)block->high[i] << block->low_bits[i] | block->low[i];
-        runner->ret_units[block->target[i]] = value; /* overwritten later if it is not complete */
+        runner->ret_units[block->target[i]] = block->value[i]; /* overwritten if not complete */
         again[left] = (uint16_t)i;
-        left += value >= block->units[i];
+        left += block->value[i] >= block->units[i];
     }
     for (size_t i = 0; i < left; i++)
-        move_lane(block, again[i], i);
+        move_position(block, again[i], i);
+    for (size_t i = 0; i < left && block == &runner->mixed; i++)
+        move_constants(block, again[i], i);
     block->count = left;
 }
 
 static void add_large(struct runner *runner, const struct permutation_run *run, size_t target)
 {
+    bool is_long = run->count >= LONG;
+    struct feistel_block *block = is_long ? &runner->alone : &runner->mixed;
     struct permutation permutation;
     permutation_init(&permutation, run->units, run->key);
+    if (is_long)
+        runner->kernel->describe(block, &permutation, 0,
+                                 run->count < KERNEL_BLOCK ? run->count : KERNEL_BLOCK);
     for (size_t done = 0; done < run->count;) {
-        size_t room = KERNEL_BLOCK - runner->large.count;
+        size_t room = KERNEL_BLOCK - block->count;
         size_t count = run->count - done < room ? run->count - done : room;
-        runner->kernel->add(&runner->large, &permutation, run->first + done, count,
+        if (!is_long)
+            runner->kernel->describe(block, &permutation, block->count, block->count + count);
+        runner->kernel->add(block, &permutation, run->first + done, count,
                             (uint32_t)(target + done));
         done += count;
-        if (runner->large.count == KERNEL_BLOCK)
-            pass_large(runner);
+        if (block->count == KERNEL_BLOCK)
+            pass_large(runner, block);
     }
+    while (is_long && block->count > 0)
+        pass_large(runner, block);
 }
 
 /* ---- small permutations ------------------------------------------------- */
@@ -137,7 +154,7 @@ static void run_any(const struct permutation_kernel *kernel, const struct permut
     size_t target = 0;
     runner.kernel = kernel;
     runner.ret_units = ret_units;
-    runner.large.count = 0;
+    runner.mixed.count = runner.alone.count = 0;
     runner.small.count = 0;
     for (size_t i = 0; i < count; i++) {
         if (runs[i].units >= PERMUTATION_SMALL)
@@ -146,8 +163,8 @@ static void run_any(const struct permutation_kernel *kernel, const struct permut
             add_small(&runner, &runs[i], target);
         target += runs[i].count;
     }
-    while (runner.large.count > 0)
-        pass_large(&runner);
+    while (runner.mixed.count > 0)
+        pass_large(&runner, &runner.mixed);
     if (runner.small.count > 0)
         finish_small(&runner);
 }

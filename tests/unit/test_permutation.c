@@ -133,6 +133,7 @@ static void check_large_kernel(const struct permutation_kernel *kernel)
         permutation_init(&permutation, UINT64_C(1) << bits, bits);
         for (uint64_t i = 0; i < count; i++)
             expected[block.count + i] = permutation_at(&permutation, first + i);
+        kernel->describe(&block, &permutation, block.count, block.count + count);
         kernel->add(&block, &permutation, first, count, (uint32_t)block.count);
     }
     assert_in_range(block.count, KERNEL_LANES * 4, KERNEL_BLOCK);
@@ -140,6 +141,7 @@ static void check_large_kernel(const struct permutation_kernel *kernel)
     for (size_t i = 0; i < block.count; i++) {
         assert_int_equal(block.target[i], i);
         assert_true(((uint64_t)block.high[i] << block.low_bits[i] | block.low[i]) == expected[i]);
+        assert_true(block.value[i] == expected[i]);
     }
 }
 
