@@ -16,11 +16,6 @@ uint64_t tree_cells_fraction(int64_t left_size, int64_t size)
     return (uint64_t)(((wide)(uint64_t)left_size << 64) / (uint64_t)size);
 }
 
-static uint64_t multiply_high(uint64_t a, uint64_t b)
-{
-    return (uint64_t)((wide)a * b >> 64);
-}
-
 /* a b / divisor; most products fit 64 bits, where a division is one instruction. */
 static int64_t multiply_divide(int64_t a, int64_t b, int64_t divisor, int64_t *ret_rest)
 {
@@ -33,35 +28,6 @@ static int64_t multiply_divide(int64_t a, int64_t b, int64_t divisor, int64_t *r
     return (int64_t)(product / (uint64_t)divisor);
 }
 
-static uint64_t number_of(const struct tree_cells *cells, int64_t j)
-{
-    return random_mix(cells->key + (uint64_t)j * RANDOM_STEP);
-}
-
-/* The position across the boundary before cell j belongs to the cell before. */
-static bool goes_before(const struct tree_cells *cells, uint64_t number, int64_t rest)
-{
-    uint64_t coin = number * RANDOM_STEP >> 32;
-    return (int64_t)((wide)coin * (uint64_t)cells->left_size >> 32) < rest;
-}
-
-/* At least one position lies inside a cell, for n / m >= 2. */
-int64_t tree_cells_draw(const struct tree_cells *cells, int64_t j, struct tree_boundary from,
-                        struct tree_boundary to)
-{
-    uint64_t number = number_of(cells, j);
-    int64_t inside = from.at + (from.rest > 0);
-    uint64_t count = (uint64_t)(to.at - inside);
-    if (from.rest > 0 && number < cells->fraction && !goes_before(cells, number, from.rest))
-        return from.at;
-    if (to.rest > 0 && number >= -cells->fraction &&
-        goes_before(cells, number_of(cells, j + 1), to.rest))
-        return to.at;
-    return inside + (int64_t)(count >> TREE_SHORT_BITS == 0
-                                  ? (uint32_t)number * count >> 32
-                                  : multiply_high(number << 32 | number >> 32, count));
-}
-
 static struct tree_boundary boundary_at(const struct tree_cells *cells, int64_t j)
 {
     struct tree_boundary boundary;
@@ -71,7 +37,9 @@ static struct tree_boundary boundary_at(const struct tree_cells *cells, int64_t 
 
 int64_t tree_cells_left(const struct tree_cells *cells, int64_t j)
 {
-    return tree_cells_draw(cells, j, boundary_at(cells, j), boundary_at(cells, j + 1));
+    struct tree_edge from = tree_edge_at(cells, j, boundary_at(cells, j));
+    struct tree_edge to = tree_edge_at(cells, j + 1, boundary_at(cells, j + 1));
+    return tree_cells_draw(cells, &from, &to);
 }
 
 /* Cell floor(t m / n) is the only one whose draw may be before t or not. */

@@ -87,11 +87,8 @@ static void test_ways_there_and_back(void **state)
     }
 }
 
-typedef uint32_t split_function(const struct tree_cells *cells, int64_t first, uint16_t *slots,
-                                uint32_t count, int64_t *ret_before);
-
 /* A block against single draws. */
-static void check_split(split_function *split, const struct tree_cells *cells, int64_t first,
+static void check_split(tree_split_function *split, const struct tree_cells *cells, int64_t first,
                         uint32_t count)
 {
     uint16_t slots[TREE_BLOCK + 1];
@@ -121,9 +118,10 @@ static void test_blocks(void **state)
         uint32_t most = cells.size < TREE_BLOCK ? (uint32_t)cells.size : TREE_BLOCK;
         uint32_t count = 1 + (uint32_t)chance(chance(2) ? most : (most < 70 ? most : 70));
         int64_t first = (int64_t)chance((uint64_t)(cells.size - count) + 1);
-        check_split(tree_split_plain, &cells, first, count);
-        if (tree_split_has_vectors(&cells))
-            check_split(tree_split_vectors, &cells, first, count);
+        for (size_t i = 0; tree_splitters[i]; i++) {
+            if (tree_splitters[i]->suits(&cells))
+                check_split(tree_splitters[i]->split, &cells, first, count);
+        }
         check_split(tree_split, &cells, first, count);
     }
 }
