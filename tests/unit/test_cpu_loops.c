@@ -206,6 +206,20 @@ static void test_bytes_are_the_floats_they_stand_for(void **state)
     }
 }
 
+/* Each number of vectors that a strip may have, whole and with a tail. */
+static void test_every_width_of_a_strip(void **state)
+{
+    (void)state;
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        for (size_t outputs = 2; outputs <= 130; outputs += 2) {
+            struct problem p = {5, 70, outputs, 30};
+            check_problem(loops, &p);
+            check_bytes(loops, &p);
+        }
+    }
+}
+
 static void test_an_index_is_made_anew_for_each_batch(void **state)
 {
     (void)state;
@@ -478,6 +492,7 @@ static void test_the_index_is_used_where_it_pays(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_products_over_the_nonzeros),
     cmocka_unit_test(test_bytes_are_the_floats_they_stand_for),
+    cmocka_unit_test(test_every_width_of_a_strip),
     cmocka_unit_test(test_an_index_is_made_anew_for_each_batch),
     cmocka_unit_test(test_nan_counts_and_negative_zero_does_not),
     cmocka_unit_test(test_rows_are_finished),
