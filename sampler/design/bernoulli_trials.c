@@ -2,17 +2,12 @@
 /*
  * random_at(key, p) is mix(mix(p * RANDOM_STEP + key.first) ^ key.second): the inner sum increases
  * by the same number from position to position, so that lanes add instead of multiplying, which
- * leaves two mixes of 64 bits in 8 lanes. 0.5 ns per position with AVX-512. GNU C vectors, no
- * intrinsics: one body, compiled for AVX-512, for AVX2 and for the compiler's default.
+ * leaves two mixes of 64 bits: 0.5 ns a position with AVX-512, 1.8 with AVX2. GNU C vectors, no
+ * intrinsics: one body, compiled for AVX-512, for AVX2 and for any processor.
  */
 #include "sampler/design/bernoulli_trials.h"
 
 #include <stdbool.h>
-
-#define LANES 8
-#define INLINE static inline __attribute__((always_inline))
-
-typedef uint64_t lanes __attribute__((vector_size(8 * LANES)));
 
 /* random_mix() of each lane. */
 #define MIX(value)                                                            \
@@ -22,58 +17,36 @@ typedef uint64_t lanes __attribute__((vector_size(8 * LANES)));
         (value) ^= (value) >> 31;                                             \
     } while (0)
 
-/* Successes of first ... first + 8 * vectors - 1: a comparison is -1 in the lanes that succeed. */
-INLINE int64_t count_vectors(struct random_key key, uint64_t limit, int64_t first, int64_t vectors)
-{
-    const lanes steps = {0, 1, 2, 3, 4, 5, 6, 7};
-    lanes counter = (steps + (uint64_t)first) * RANDOM_STEP + key.first;
-    lanes successes = {0};
-    for (int64_t i = 0; i < vectors; i++) {
-        lanes value = counter;
-        MIX(value);
-        value ^= key.second;
-        MIX(value);
-        successes -= (lanes)(value <= limit);
-        counter += LANES * RANDOM_STEP;
-    }
-    uint64_t sum = 0;
-    for (int i = 0; i < LANES; i++)
-        sum += successes[i];
-    return (int64_t)sum;
-}
-
-static int64_t count_any(struct random_key key, uint64_t limit, int64_t first, int64_t vectors)
-{
-    return count_vectors(key, limit, first, vectors);
-}
+#define TARGET
+#define LANES 2
+#define NAME(name) name##_any
+#include "sampler/design/bernoulli_trials.inc"
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static int64_t count_avx2(struct random_key key, uint64_t limit,
-                                                          int64_t first, int64_t vectors)
-{
-    return count_vectors(key, limit, first, vectors);
-}
+#define TARGET __attribute__((target("avx2")))
+#define LANES 4
+#define NAME(name) name##_avx2
+#include "sampler/design/bernoulli_trials.inc"
 
-__attribute__((target("avx512f,avx512dq,prefer-vector-width=512"))) static int64_t
-count_avx512(struct random_key key, uint64_t limit, int64_t first, int64_t vectors)
-{
-    return count_vectors(key, limit, first, vectors);
-}
+#define TARGET __attribute__((target("avx512f,avx512dq,prefer-vector-width=512")))
+#define LANES 8
+#define NAME(name) name##_avx512
+#include "sampler/design/bernoulli_trials.inc"
 #endif
 
 int64_t bernoulli_trials_count(struct random_key key, uint64_t limit, int64_t first, int64_t count)
 {
-    int64_t vectors = count / LANES;
     int64_t successes;
+    int64_t left;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-        successes = count_avx512(key, limit, first, vectors);
+        successes = count_avx512(key, limit, first, count, &left);
     else if (__builtin_cpu_supports("avx2"))
-        successes = count_avx2(key, limit, first, vectors);
+        successes = count_avx2(key, limit, first, count, &left);
     else
 #endif
-        successes = count_any(key, limit, first, vectors);
-    for (int64_t p = first + vectors * LANES; p < first + count; p++)
+        successes = count_any(key, limit, first, count, &left);
+    for (int64_t p = first + count - left; p < first + count; p++)
         successes += random_at(key, (uint64_t)p) <= limit;
     return successes;
 }
