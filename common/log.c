@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/log.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -11,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/text.h"
 
 #define MESSAGE_BYTES (2 * ERROR_MESSAGE_BYTES)
@@ -19,13 +22,15 @@
 /* A byte becomes at most \u0000. */
 #define FIELD_BYTES (KEY_BYTES + 6 * LOG_VALUE_BYTES + 8)
 #define LINE_BYTES (HEAD_BYTES + 6 * MESSAGE_BYTES + LOG_FIELDS_LIMIT * FIELD_BYTES + 4)
+#define ROOM_MS 1000
 
 static _Atomic int lowest = LOG_INFO;
 static _Atomic int style = LOG_TEXT;
 static _Atomic bool has_sink;
-static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER; /* of the two below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the three below */
 static void (*sink)(int level, const char *message, void *context);
 static void *sink_context;
+static uint64_t dropped; /* messages, since standard error took the last one */
 
 static const char *const level_names[] = {"debug", "info", "warning", "error"};
 
@@ -44,10 +49,10 @@ void log_set_format(enum log_format format)
     atomic_store(&style, (int)format);
 }
 
-/* In the child: its parent's thread that was in the sink does not run here. */
+/* In the child: its parent's thread that held it does not run here. */
 static void renew_lock(void)
 {
-    pthread_mutex_init(&sink_lock, NULL);
+    pthread_mutex_init(&lock, NULL);
 }
 
 static void follow_forks(void)
@@ -55,15 +60,20 @@ static void follow_forks(void)
     pthread_atfork(NULL, NULL, renew_lock);
 }
 
-void log_set_sink(void (*take)(int level, const char *message, void *context), void *context)
+static void take_lock(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, follow_forks);
-    pthread_mutex_lock(&sink_lock);
+    pthread_mutex_lock(&lock);
+}
+
+void log_set_sink(void (*take)(int level, const char *message, void *context), void *context)
+{
+    take_lock();
     sink = take;
     sink_context = context;
     atomic_store(&has_sink, take != NULL);
-    pthread_mutex_unlock(&sink_lock);
+    pthread_mutex_unlock(&lock);
 }
 
 static void write_time(char out[64])
@@ -195,12 +205,54 @@ static bool hand_to_sink(enum log_level level, const char *message, const struct
     size_t length = (size_t)snprintf(line, MESSAGE_BYTES, "%s", message);
     length += add_fields(line + length, fields, false);
     line[length] = '\0';
-    pthread_mutex_lock(&sink_lock);
+    take_lock();
     bool takes = sink != NULL;
     if (takes)
         sink((int)level, line, sink_context);
-    pthread_mutex_unlock(&sink_lock);
+    pthread_mutex_unlock(&lock);
     return takes;
+}
+
+/* A pipe that nobody reads takes no more: false after `patience_ms`, so that no write hangs. */
+static bool has_room(int64_t patience_ms)
+{
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int64_t deadline_ns = clock_deadline_ns(patience_ms);
+    int ready = 0;
+    do {
+        ready = poll(&room, 1, (int)clock_left_ms(deadline_ns));
+    } while (ready < 0 && errno == EINTR);
+    return ready != 0;
+}
+
+static void write_either(enum log_level level, const char *message, const struct log_field *fields)
+{
+    if (atomic_load_explicit(&style, memory_order_relaxed) == LOG_JSON)
+        write_json(STDERR_FILENO, level, message, fields);
+    else
+        write_text(level, message, fields);
+}
+
+/* Only the first message without room waits for it, and only one thread writes: the room that it
+ * found is still there. */
+static void write_or_drop(enum log_level level, const char *message, const struct log_field *fields)
+{
+    take_lock();
+    bool room = has_room(dropped > 0 ? 0 : ROOM_MS);
+    if (room && dropped > 0) {
+        char loss[MESSAGE_BYTES];
+        snprintf(loss, sizeof(loss),
+                 "%" PRIu64 " messages before this one are missing: nobody read standard error",
+                 dropped);
+        write_either(LOG_WARNING, loss, no_fields);
+        dropped = 0;
+        room = has_room(0);
+    }
+    if (room)
+        write_either(level, message, fields);
+    else
+        dropped++;
+    pthread_mutex_unlock(&lock);
 }
 
 static bool is_heard(enum log_level level)
@@ -213,12 +265,8 @@ static void write_event(enum log_level level, const char *message, const struct 
     char cut[MESSAGE_BYTES];
     if (snprintf(cut, sizeof(cut), "%s", message) >= (int)sizeof(cut))
         drop_half_character(cut);
-    if (hand_to_sink(level, cut, fields))
-        return;
-    if (atomic_load_explicit(&style, memory_order_relaxed) == LOG_JSON)
-        write_json(STDERR_FILENO, level, cut, fields);
-    else
-        write_text(level, cut, fields);
+    if (!hand_to_sink(level, cut, fields))
+        write_or_drop(level, cut, fields);
 }
 
 bool log_announce(const char *message, const struct log_field *fields)
@@ -259,6 +307,6 @@ void log_failure(const char *program, const char *command, const char *message)
         log_text("program", program), log_text("command", command), {.key = NULL}};
     if (atomic_load(&style) == LOG_JSON)
         write_event(LOG_ERROR, message, of_whom);
-    else
+    else if (has_room(ROOM_MS))
         fprintf(stderr, "%s %s: %s\n", program, command, message);
 }

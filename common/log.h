@@ -11,7 +11,9 @@
  *   {"ts":...,"level":"info","pid":7,"msg":"stream deleted","stream":"eval","generation":2}
  *
  * Standard output belongs to a program's results. Each line is one write(2), so lines of several
- * threads and processes never mix. Any thread.
+ * threads and processes never mix. If standard error is a pipe that nobody reads, a message waits a
+ * second for room; it and later ones are then dropped until there is some, and counted in a line.
+ * Any thread.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H

@@ -332,6 +332,57 @@ static void test_a_child_has_a_log(void **state)
     assert_int_equal(status, 0);
 }
 
+static void read_pipe(int end)
+{
+    char bytes[4096];
+    ssize_t got;
+    while ((got = read(end, bytes, sizeof(bytes))) > 0)
+        assert_ok(buffer_add(&written, bytes, (size_t)got));
+}
+
+/* Nothing hangs, every message is there or counted, and a failure ends its program. */
+static void test_a_pipe_that_nobody_reads(void **state)
+{
+    enum { MESSAGES = 2000 };
+    (void)state;
+    int pipe_ends[2];
+    int kept = dup(STDERR_FILENO);
+    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
+    assert_int_equal(fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK), 0);
+    assert_true(dup2(pipe_ends[1], STDERR_FILENO) >= 0);
+    alarm(60); /* instead of for ever */
+    for (int i = 0; i < MESSAGES; i++)
+        log_info("this is message %d of a log that nobody reads for a while", i);
+    log_failure("drum", "serve", "no room");
+    alarm(0);
+    read_pipe(pipe_ends[0]);
+    log_info("read again");
+    log_info("and again");
+    read_pipe(pipe_ends[0]);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+
+    long there = 0;
+    const char *at = written.data;
+    while ((at = strstr(at, "this is message "))) {
+        at += strlen("this is message ");
+        assert_int_equal(strtol(at, NULL, 10), there);
+        there++;
+    }
+    const char *loss = strstr(written.data, "warning ");
+    assert_non_null(loss);
+    long missing = strtol(loss + strlen("warning "), NULL, 10);
+    assert_non_null(strstr(loss, " messages before this one are missing"));
+    assert_true(there > 0 && missing > 0);
+    assert_int_equal(there + missing, MESSAGES);
+    assert_non_null(strstr(loss, "read again\n"));
+    assert_null(strstr(loss + 1, "warning "));
+    assert_non_null(strstr(loss, "and again\n"));
+    buffer_release(&written);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 static const struct CMUnitTest tests[] = {
     TEST(test_levels_are_called_as_the_option_calls_them),
@@ -344,6 +395,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_failures),
     TEST(test_messages_for_somebody_else),
     TEST(test_a_child_has_a_log),
+    TEST(test_a_pipe_that_nobody_reads),
     TEST(test_a_limit_of_lines),
     TEST(test_a_limit_of_many_threads),
 };
