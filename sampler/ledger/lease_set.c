@@ -3,7 +3,7 @@
  * A lease is in up to five structures at once, all linked by numbers inside struct lease (4 bytes
  * instead of 8, and valid after an array moves):
  *
- *   chunks   memory, 1024 leases each; never moved or given back before the end
+ *   chunks   memory, 64 leases each; never moved or given back before the end
  *   pairs    (worker, seq) -> number, for those that have a worker
  *   treap    by first position, all of them; their spans are disjoint, so "which holds position p"
  *            is "which begins last at or before p"
@@ -25,7 +25,7 @@
 #include "common/array.h"
 #include "common/keyed_hash.h"
 
-#define CHUNK_SHIFT 10
+#define CHUNK_SHIFT 6
 #define CHUNK_LEASES (1u << CHUNK_SHIFT)
 #define RUN_SEQS 4 /* adjacent in the hash table */
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Covers sampler/ledger/lease_set: What a look-up costs, whoever chooses seqs and positions.
- * Counted, not timed: slots that a search may pass, nodes from the root of a tree.
+ * Counted, not timed: slots that a search may pass, nodes from the root of a tree, bytes.
  */
 #include "tests/unit/colliding_unit.h"
 #include "tests/unit/unit.h"
+
+#include <malloc.h>
 
 #include "sampler/ledger/lease_set.h"
 
@@ -70,9 +72,22 @@ static void test_positions(void **state)
     lease_set_release(&set);
 }
 
+/* Thousands of streams may have a lease each. */
+static void test_one_lease_takes_little_memory(void **state)
+{
+    struct lease_set set;
+    (void)state;
+    lease_set_init(&set);
+    add(&set, 0, 1);
+    assert_int_equal(set.chunk_count, 1);
+    assert_in_range(malloc_usable_size(set.chunks[0]), 1, 16384);
+    lease_set_release(&set);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_seqs),
     cmocka_unit_test(test_positions),
+    cmocka_unit_test(test_one_lease_takes_little_memory),
 };
 
 UNIT_MAIN(tests)
