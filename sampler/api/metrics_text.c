@@ -13,7 +13,7 @@
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
 
-#define BODY_LIMIT_BYTES ((size_t)64 << 20)
+#define BODY_LIMIT_BYTES ((size_t)1 << 30) /* --max-streams may be 1,000,000 */
 
 /* ---- requests ----------------------------------------------------------- */
 

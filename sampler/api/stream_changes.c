@@ -10,7 +10,7 @@
 #include "sampler/api/routes.h"
 #include "sampler/api/stream_json.h"
 
-#define BODY_LIMIT_BYTES ((size_t)64 << 20)
+#define BODY_LIMIT_BYTES ((size_t)1 << 30) /* --max-streams may be 1,000,000 */
 #define TOKEN_LIMIT_BYTES (1 << 20)
 #define TOKEN_AT_ONCE 4096 /* characters; more would block an HTTP thread for too long */
 

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from conftest import LONG, PATIENCE_S, SEED, from_pypi, run, wait_for
+from conftest import LONG, PATIENCE_S, SEED, from_pypi, raw_exchange, run, wait_for
 
 STORE = ("--store", "range:1000?labels=10", "--seed", 1)
 
@@ -113,6 +113,27 @@ def test_metrics_tell_streams_apart(sampler):
     assert not [key for key in read_metrics(server.get("/metrics").text) if 'stream="a"' in key]
     server.request("POST", "/streams", body=b'{"name":"a"}')
     assert read_metrics(server.get("/metrics").text)['tombola_sampler_ids_total{stream="a"}'] == 0
+
+
+@pytest.mark.heavy
+def test_metrics_of_many_streams(sampler):
+    """As many as --max-streams allows, however long their names."""
+    count = 5000
+    server = sampler("--store", "range:100", "--max-streams", count + 1, "--log-level", "warning")
+    for begin in range(0, count, 100):
+        requests = []
+        for name in (f"{number:064}" for number in range(begin, begin + 100)):
+            body = f'{{"name":"{name}","design":"srs"}}'
+            requests.append(f"POST /streams HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n{body}")
+            requests += [f"GET {path}stream={name} HTTP/1.1\r\nHost: a\r\n\r\n"
+                         for path in ("/batch?size=1&worker=w&seq=0&", "/where?id=1&", "/labels?")]
+            requests.append(f"GET /streams/{name} HTTP/1.1\r\nHost: a\r\n\r\n")
+        answers = raw_exchange(server, "".join(requests).encode())
+        assert answers.count(b"HTTP/1.1 20") == len(requests)
+    answer = server.get("/metrics")
+    assert answer.status == 200, answer.text
+    assert len(answer.body) > 1 << 26
+    assert answer.text.count("\ntombola_sampler_position{") == count + 1
 
 
 def test_promtool_agrees(sampler):
