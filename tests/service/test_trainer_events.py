@@ -5,6 +5,7 @@ fail or hang."""
 import json
 import os
 import re
+import time
 
 import pytest
 
@@ -106,6 +107,19 @@ def test_no_step_is_there_twice_after_a_kill(start, served, store, tmp_path):  #
     for tag in TAGS:
         assert steps_of(seen["scalars"][tag]) == list(range(1, 151)), tag
     assert [step for step, status, _ in seen["sessions"] if status == 1] == [0, 101, 101]
+
+
+def test_a_start_whose_clock_was_set_back_comes_after_the_others(served, store, tmp_path):  # noqa: F811
+    """TensorBoard reads files in the order of their names, which begin with a time."""
+    train(served, store, tmp_path, train_steps=100, summary_secs=EACH_STEP)
+    (first,) = event_files(tmp_path)
+    ahead = int(time.time()) + 86400  # the clock of the first start
+    first.rename(first.with_name(f"events.out.tfevents.{ahead}.other.1"))
+    (tmp_path / "events.out.tfevents.notes").touch()
+    train(served, store, tmp_path, train_steps=150, summary_secs=EACH_STEP)
+    assert any(file.name.startswith(f"events.out.tfevents.{ahead + 1}.") for file in event_files(tmp_path))
+    (tmp_path / "events.out.tfevents.notes").unlink()
+    assert steps_of(read_events(tmp_path)["scalars"]["loss"]) == list(range(1, 151))
 
 
 @pytest.mark.parametrize("disk", ["full", "hangs", "is a folder"])

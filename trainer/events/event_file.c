@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/events/event_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,7 +15,9 @@
 #include "common/log_limit.h"
 #include "common/text.h"
 
-#define NAMES_LIMIT 1000 /* starts with the same process number in one second */
+#define PREFIX "events.out.tfevents."
+#define SECONDS_LIMIT INT64_C(9999999998) /* ten digits, and one more second */
+#define NAMES_LIMIT 1000                  /* starts with the same process number in one second */
 #define FLAGS (O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC)
 
 /* `length`: the result of printing its path. */
@@ -45,16 +49,34 @@ static void name_host(char *out, size_t bytes)
     }
 }
 
+/* TensorBoard reads files in the order of their names, and the start in a later file discards the
+ * steps that follow it. An earlier start may have had a clock that is ahead of this one's. */
+static int64_t seconds_after_others(const char *folder)
+{
+    int64_t after = (int64_t)clock_wall_seconds(), seconds;
+    DIR *entries = opendir(folder);
+    const struct dirent *entry;
+    while (entries && (entry = readdir(entries))) {
+        const char *digits = entry->d_name + strlen(PREFIX);
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0 &&
+            text_parse_integer(digits, strcspn(digits, "."), after, SECONDS_LIMIT, &seconds))
+            after = seconds + 1;
+    }
+    if (entries)
+        closedir(entries);
+    return after;
+}
+
 enum error event_file_create(struct event_file *file, const char *folder)
 {
     char host[128], suffix[16] = "";
+    int64_t seconds = seconds_after_others(folder);
     enum error error = OK;
     name_host(host, sizeof(host));
     file->descriptor = -1;
     for (int number = 1; number <= NAMES_LIMIT; number++) {
-        int length =
-            snprintf(file->path, sizeof(file->path), "%s/events.out.tfevents.%010.0f.%s.%d%s",
-                     folder, clock_wall_seconds(), host, (int)getpid(), suffix);
+        int length = snprintf(file->path, sizeof(file->path), "%s/" PREFIX "%010" PRId64 ".%s.%d%s",
+                              folder, seconds, host, (int)getpid(), suffix);
         error = open_path(file, length, FLAGS | O_EXCL);
         if (!error || errno != EEXIST)
             break;

@@ -22,7 +22,7 @@ struct event_file {
 };
 
 /* Creates the event file of this start: events.out.tfevents.SECONDS.HOST.PID, with the suffix .1,
- * .2, ... if it exists. */
+ * .2, ... if it exists. SECONDS since 1970 by the clock, or more: greater than in other files. */
 enum error event_file_create(struct event_file *file, const char *folder) MUST_CHECK;
 /* events.jsonl. Terminates a last line that a kill has cut off. */
 enum error event_file_append(struct event_file *file, const char *folder) MUST_CHECK;
