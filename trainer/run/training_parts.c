@@ -21,16 +21,6 @@ static void say_not_used(const struct training_parts *parts)
                  checkpoint_path(parts->checkpoint));
 }
 
-static void warn_of_seed(const struct training_parts *parts)
-{
-    const struct training_options *options = parts->options;
-    uint64_t seed = checkpoint_get_facts(parts->checkpoint)->model.seed;
-    if (options->seed_given && options->model.seed != seed)
-        log_warning("--seed %" PRIu64 " is not used: training goes on from a checkpoint that began "
-                    "with seed %" PRIu64,
-                    options->model.seed, seed);
-}
-
 /* A start without a sampler must not leave a new logdir behind. */
 static enum error find_sampler(const struct training_options *options)
 {
@@ -61,7 +51,6 @@ enum error training_parts_take_logdir(struct training_parts *parts,
         error = checkpoint_compare(parts->checkpoint, &options->model);
         if (error)
             return error;
-        warn_of_seed(parts);
         say_not_used(parts);
     } else if (options->init_from) {
         error = checkpoint_open_foreign(options->init_from, &parts->initial);
@@ -69,6 +58,8 @@ enum error training_parts_take_logdir(struct training_parts *parts,
             return error;
     }
     *ret_done = parts->checkpoint && checkpoint_step(parts->checkpoint) >= options->train_steps;
+    if (*ret_done) /* otherwise the model's part does */
+        training_parts_take_seed(parts, checkpoint_get_facts(parts->checkpoint)->model.seed);
     return OK;
 }
 

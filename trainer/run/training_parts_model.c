@@ -18,8 +18,7 @@ enum error training_parts_compare(const struct checkpoint *checkpoint,
     return error ? error : checkpoint_compare_hyperparameters(checkpoint, model);
 }
 
-/* A training keeps the seed of its first start. */
-static void take_seed(struct training_parts *parts, uint64_t seed)
+void training_parts_take_seed(struct training_parts *parts, uint64_t seed)
 {
     const struct training_options *options = parts->options;
     if (options->seed_given && options->model.seed != seed)
@@ -33,7 +32,7 @@ static enum error choose_seed(struct training_parts *parts)
     const struct checkpoint_facts *saved = training_parts_saved_facts(parts);
     uint64_t *seed = &parts->facts.model.seed;
     if (saved) {
-        take_seed(parts, saved->model.seed);
+        training_parts_take_seed(parts, saved->model.seed);
     } else if (!parts->options->seed_given) {
         if (getrandom(seed, sizeof(*seed), 0) != (ssize_t)sizeof(*seed))
             return error_set_errno(ERROR_IO, errno, "cannot draw a seed; give one with --seed");
@@ -71,7 +70,7 @@ static enum error propose(struct training_parts *parts)
     enum error error = exchange_propose(parts->exchange, &parts->facts, &held);
     if (error || !held)
         return error;
-    take_seed(parts, checkpoint_get_facts(held)->model.seed);
+    training_parts_take_seed(parts, checkpoint_get_facts(held)->model.seed);
     error = training_parts_compare(held, &parts->facts.model);
     if (!error)
         error = checkpoint_check_recipe(checkpoint_get_facts(held)->recipe, checkpoint_path(held),

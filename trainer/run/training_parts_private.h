@@ -19,6 +19,9 @@ enum error training_parts_compare_norm(const struct training_parts *parts) MUST_
 enum error training_parts_compare(const struct checkpoint *held,
                                   const struct model_options *model) MUST_CHECK;
 
+/* A training keeps the seed of its first start. Warns if --seed is another one. */
+void training_parts_take_seed(struct training_parts *parts, uint64_t seed);
+
 /* In this order, each filling in `facts`: the store with its features; the sampler's order; its
  * classes; mean and deviation of the features; the model. */
 enum error training_parts_open_store(struct training_parts *parts) MUST_CHECK;
