@@ -327,6 +327,24 @@ def test_evaluate_and_predict_pass_bad_rows_over(named, tmp_path):
     assert len(lines) == 401 and lines[3:18] == whole[3:18]
 
 
+def test_a_test_store_s_bad_rows_are_passed_over_too(named, tmp_path):
+    """As those of `evaluate`."""
+    served, uri, rows, _ = named
+    bad = [dict(row) for row in rows]
+    for place in (0, 1, 17, 399):
+        bad[place]["b"] = "oops"
+    broken = write_table(tmp_path / "broken.csv", ["a", "b", "c"], bad)
+    run_fails("trainer", *options(served, uri, tmp_path / "fail", **SOFTMAX, test_store=broken), says=["oops", "--bad-rows skip"])
+    for what, says in (("skip", "left out"), ("replace", "replaced by zeros")):
+        done = train(served, uri, tmp_path / what, **SOFTMAX, train_steps=50, test_store=broken, bad_rows=what)
+        assert f"4 bad rows of the test set were {says}" in done.stderr
+        scored = run("trainer", "evaluate", "--store", broken, "--logdir", tmp_path / what, "--bad-rows", what, "--best").stdout
+        assert float(done.stdout.split("accuracy: ")[-1]) == pytest.approx(float(scored.split("accuracy: ")[-1]), abs=1e-5)
+    nothing = write_table(tmp_path / "nothing.csv", ["a", "b", "c"], [{"kind": i % 2, "a": 1, "b": "x", "c": 2} for i in range(9)])
+    run_fails("trainer", *options(served, uri, tmp_path / "none", **SOFTMAX, test_store=nothing, bad_rows="skip"),
+              says="no rows to test on")
+
+
 def test_a_good_row_whose_label_is_no_class_is_refused_with_replace_too(sampler, tmp_path):
     """Label 0, that of replaced rows, but its own."""
     rows = random_rows(60, ["a", "b"], 200)

@@ -9,6 +9,7 @@
 #define TRAINER_RUN_TEST_SET_H
 
 #include "common/error.h"
+#include "loader/feed/feed.h"
 #include "loader/store/store.h"
 #include "trainer/compute/engine.h"
 #include "trainer/model/feature_input.h"
@@ -18,11 +19,12 @@
 struct test_set;
 
 /* Reads the whole store. It must have the columns that the model needs, and only labels known to
- * `targets` (made for it). Everything is borrowed until test_set_free() except store and
- * targets. */
+ * `targets` (made for it). `bad_rows` decides whether bad rows end it, are left out, or are zeros
+ * (their number is logged); ERROR_INPUT if no row is left. Everything is borrowed until
+ * test_set_free() except store and targets. */
 enum error test_set_new(const struct engine *engine, struct store *store,
                         const struct targets *targets, const struct feature_input_options *features,
-                        struct test_set **ret_set) MUST_CHECK;
+                        enum bad_rows bad_rows, struct test_set **ret_set) MUST_CHECK;
 void test_set_free(struct test_set *set);
 
 /* Scores the model on all rows. ERROR_CANCELLED after stop_requested(). */

@@ -137,7 +137,8 @@ static enum error load_tests(struct training_parts *parts)
     error = targets_new(parts->facts.classes, store, &targets);
     if (error)
         goto out;
-    error = test_set_new(&parts->engine, store, targets, &features, &parts->test_set);
+    error = test_set_new(&parts->engine, store, targets, &features, parts->options->bad_rows,
+                         &parts->test_set);
 out:
     targets_free(targets);
     store_close(store);
