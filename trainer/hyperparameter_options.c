@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/hyperparameter_options.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -193,7 +194,8 @@ static enum error choose_schedule(const struct hyperparameter_options *options, 
     return OK;
 }
 
-/* A value that a float rounds to 0 would turn off what it is meant for. */
+/* A value that is 0 as a float would turn off what it is meant for: so are those below FLT_MIN, as
+ * denormals are zeros everywhere. */
 static enum error check_sizes(const struct hyperparameter_options *options)
 {
     const struct {
@@ -201,6 +203,7 @@ static enum error check_sizes(const struct hyperparameter_options *options)
         double value;
     } reals[] = {{"learning-rate", "", options->learning_rate},
                  {"end-learning-rate", "0 or ", options->end_rate},
+                 {"decay-rate", "", options->decay_rate},
                  {"epsilon", "", options->epsilon},
                  {"initial-accumulator", "", options->initial_accumulator},
                  {"weight-decay", "0 or ", options->weight_decay},
@@ -209,11 +212,11 @@ static enum error check_sizes(const struct hyperparameter_options *options)
                  {"clip-value", "0 or ", options->clip_value}};
     for (size_t i = 0; i < sizeof(reals) / sizeof(*reals); i++) {
         double value = reals[i].value;
-        float rounded = (float)value;
-        if (value != 0 && isfinite(value) && (rounded == 0 || isinf(rounded)))
+        bool fits = fabs(value) >= (double)FLT_MIN && !isinf((float)value);
+        if (value != 0 && isfinite(value) && !fits)
             return error_set(ERROR_USAGE,
-                             "--%s is %g; it must be %sfrom 1e-45 to 3e+38: it is computed with as "
-                             "a 32-bit float",
+                             "--%s is %g; it must be %sfrom 1.2e-38 to 3e+38: it is computed with "
+                             "as a 32-bit float",
                              reals[i].name, value, reals[i].besides);
     }
     return OK;
