@@ -11,7 +11,7 @@
 void grant_queue_init(struct grant_queue *queue)
 {
     queue->begin = queue->count = 0;
-    queue->closed = queue->stopped = false;
+    queue->stopped = false;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->changed, NULL);
 }
@@ -54,36 +54,24 @@ enum error grant_queue_push(struct grant_queue *queue, struct grant grant)
     return error;
 }
 
-static void set_and_wake(struct grant_queue *queue, bool *flag)
-{
-    pthread_mutex_lock(&queue->lock);
-    *flag = true;
-    pthread_cond_broadcast(&queue->changed);
-    pthread_mutex_unlock(&queue->lock);
-}
-
-void grant_queue_close(struct grant_queue *queue)
-{
-    set_and_wake(queue, &queue->closed);
-}
-
 void grant_queue_stop(struct grant_queue *queue)
 {
-    set_and_wake(queue, &queue->stopped);
+    pthread_mutex_lock(&queue->lock);
+    queue->stopped = true;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
 }
 
 enum error grant_queue_take(struct grant_queue *queue, struct grant *ret_grant)
 {
     enum error error = OK;
     pthread_mutex_lock(&queue->lock);
-    while (queue->count == 0 && !queue->closed && !queue->stopped && !stop_requested()) {
+    while (queue->count == 0 && !queue->stopped && !stop_requested()) {
         struct timespec until = clock_timespec(clock_deadline_ns(TICK_MS));
         pthread_cond_clockwait(&queue->changed, &queue->lock, CLOCK_MONOTONIC, &until);
     }
     if (queue->stopped || stop_requested()) {
         error = error_set(ERROR_CANCELLED, "stopped while waiting for the next batches");
-    } else if (queue->count == 0) {
-        error = error_set(ERROR_END, "all batches were pulled");
     } else {
         *ret_grant = *grant_at(queue, 0);
         queue->begin = (queue->begin + 1) % GRANT_QUEUE_LIMIT;

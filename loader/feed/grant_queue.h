@@ -29,7 +29,7 @@ struct grant_queue {
     pthread_cond_t changed;
     struct grant grants[GRANT_QUEUE_LIMIT]; /* a ring buffer */
     size_t begin, count;
-    bool closed, stopped;
+    bool stopped;
 };
 
 void grant_queue_init(struct grant_queue *queue);
@@ -37,10 +37,7 @@ void grant_queue_release(struct grant_queue *queue);
 
 /* ERROR_USAGE: an empty run, or too many runs. */
 enum error grant_queue_push(struct grant_queue *queue, struct grant grant) MUST_CHECK;
-/* No more will be pushed. */
-void grant_queue_close(struct grant_queue *queue);
-/* Takes the oldest; waits for one. ERROR_END once the queue is closed and empty, ERROR_CANCELLED
- * when stopped. */
+/* Takes the oldest; waits for one. ERROR_CANCELLED when stopped. */
 enum error grant_queue_take(struct grant_queue *queue, struct grant *ret_grant) MUST_CHECK;
 void grant_queue_stop(struct grant_queue *queue);
 
