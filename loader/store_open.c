@@ -455,12 +455,6 @@ enum error store_open(const char *uri, bool keys_only, struct store **ret_store)
     return store_open_with(uri, &(struct store_open_options){.keys_only = keys_only}, ret_store);
 }
 
-enum error store_open_cached(const char *uri, uint64_t cache_bytes, struct store **ret_store)
-{
-    return store_open_with(uri, &(struct store_open_options){.cache = {.bytes = cache_bytes}},
-                           ret_store);
-}
-
 /* ---- kept in a folder --------------------------------------------------- */
 
 static enum error note_file(void *context, const char *path)
@@ -563,17 +557,4 @@ enum error store_open_with(const char *uri, const struct store_open_options *opt
     const char *folder = options->cache.folder;
     bool kept = folder && folder[0] && !options->keys_only && options->column_count == 0;
     return kept ? open_kept(uri, options, ret_store) : open_itself(uri, options, ret_store);
-}
-
-enum error store_open_kept(const char *uri, const struct store_cache *cache,
-                           struct store **ret_store)
-{
-    return store_open_with(uri, &(struct store_open_options){.cache = *cache}, ret_store);
-}
-
-enum error store_open_columns(const char *uri, const char *const columns[], size_t count,
-                              struct store **ret_store)
-{
-    return store_open_with(
-        uri, &(struct store_open_options){.columns = columns, .column_count = count}, ret_store);
 }

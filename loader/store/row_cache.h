@@ -25,12 +25,12 @@ uint64_t row_cache_row_bytes(size_t features, enum element element, bool ids);
 /* Most memory for a cache of such a store. */
 uint64_t row_cache_bytes(const struct store_info *info);
 
-/* Begins to read `inner` (not opened with keys_only; store_open_cached() may have read it already),
- * which is borrowed until store_close() of the cache, which waits for the scan: label texts, names
- * and scans remain inner's. Rows that are ROW_BAD in inner are ROW_BAD here too, with the same
- * message. Keeps rows in `limit_bytes` of memory, and stops earlier if less than `reserve_bytes`
- * (0: none) are free on the machine. If the store turns out to be invalid as a whole (a duplicate
- * id), each fetch fails from then on. Logs progress. */
+/* Begins to read `inner` (not opened with keys_only; store_open_with() may have read its rows),
+ * which is borrowed until store_close() of the cache, which waits for the scan: label texts,
+ * names and scans remain inner's. Rows that are ROW_BAD in inner are ROW_BAD here too, with the
+ * same message. Keeps rows in `limit_bytes` of memory, and stops earlier if less than
+ * `reserve_bytes` (0: none) are free on the machine. If the store turns out to be invalid as a
+ * whole (a duplicate id), each fetch fails from then on. Logs progress. */
 enum error row_cache_open(struct store *inner, uint64_t limit_bytes, uint64_t reserve_bytes,
                           struct store **ret_cache) MUST_CHECK;
 /* Waits until it is filled as far as possible: OK, or why it is not. */

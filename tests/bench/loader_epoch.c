@@ -214,7 +214,9 @@ static enum error run(const struct program *self, int argc, char **argv)
     int64_t started_ns = clock_now_ns();
     error = stop_install();
     if (!error)
-        error = store_open_cached(bench.store, (uint64_t)bench.cache_bytes, &store);
+        error = store_open_with(
+            bench.store, &(struct store_open_options){.cache.bytes = (uint64_t)bench.cache_bytes},
+            &store);
     if (!error)
         error = device_open(bench.device, &device);
     if (!error)

@@ -80,7 +80,7 @@ static inline void fuzz_cache(const char *uri, struct store *plain, fuzz_damage 
     struct store *inner = NULL;
     struct store *cache = NULL;
     struct fuzz_scan scan = {.info = store_info(plain), .is_damaged = is_damaged};
-    fuzz_check(!store_open_cached(uri, 1 << 20, &inner));
+    fuzz_check(!store_open_with(uri, &(struct store_open_options){.cache.bytes = 1 << 20}, &inner));
     fuzz_check(store_info(inner)->element == scan.info->element);
     fuzz_check(store_info(inner)->label_kind == scan.info->label_kind);
     fuzz_check(store_info(inner)->bad_rows == scan.info->bad_rows);

@@ -67,7 +67,8 @@ static inline enum error count_open(const char *uri, uint64_t cache_bytes,
 {
     assert_null(recipe);
     opened++;
-    return store_open_cached(uri, cache_bytes, ret_store);
+    return store_open_with(uri, &(struct store_open_options){.cache.bytes = cache_bytes},
+                           ret_store);
 }
 
 /* A store of FOLDER/NAME kept in FOLDER/KEPT. */

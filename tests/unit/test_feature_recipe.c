@@ -161,7 +161,8 @@ static void test_the_same_rows_whatever_keeps_them(void **state)
         assert_ok(store_open(uri_of("rows", "made.rows", ""), false, &store));
         check_train(store, cases[i].age, cases[i].size);
         store_close(store);
-        assert_ok(store_open_cached(uri_of("csv", "train.csv", cases[i].query), 1 << 20, &store));
+        assert_ok(store_open_with(uri_of("csv", "train.csv", cases[i].query),
+                                  &(struct store_open_options){.cache.bytes = 1 << 20}, &store));
         assert_ok(row_cache_open(store, 1 << 20, 0, &cache));
         check_train(cache, cases[i].age, cases[i].size);
         store_close(cache);

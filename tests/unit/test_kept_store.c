@@ -91,14 +91,14 @@ static void test_whatever_a_uri_names(void **state)
 {
     static const uint8_t idx[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, 9, 8, 7, 6};
     char kept[512], uris[2048];
-    struct store_cache cache = {.folder = kept};
+    struct store_open_options options = {.cache.folder = kept};
     struct store *store = NULL;
     (void)state;
     remove_caches();
     snprintf(kept, sizeof(kept), "%s", path_of("kept"));
     write_bytes("s.idx", idx, sizeof(idx));
     for (int i = 0; i < 2; i++) {
-        assert_ok(store_open_kept(uri_of("idx", "s.idx", ""), &cache, &store));
+        assert_ok(store_open_with(uri_of("idx", "s.idx", ""), &options, &store));
         await_cache(store);
         assert_int_equal(store_info(store)->dimensions, 2);
         assert_int_equal(store_info(store)->shape[0], 2);
@@ -110,7 +110,7 @@ static void test_whatever_a_uri_names(void **state)
     snprintf(uris, sizeof(uris), "%s\n%s", uri_of("csv", "one.csv", ""),
              uri_of("csv", "two.csv", ""));
     for (int i = 0; i < 2; i++) {
-        assert_ok(store_open_kept(uris, &cache, &store));
+        assert_ok(store_open_with(uris, &options, &store));
         await_cache(store);
         assert_int_equal(store_info(store)->rows, 4);
         assert_null(strchr(store_info(store)->uri, '\n'));
@@ -118,7 +118,7 @@ static void test_whatever_a_uri_names(void **state)
     }
     assert_int_equal(count_files(".rows", NULL), 2);
     check_no_warning();
-    assert_ok(store_open_kept("range:9?labels=3", &cache, &store));
+    assert_ok(store_open_with("range:9?labels=3", &options, &store));
     assert_int_equal(store_info(store)->rows, 9);
     store_close(store);
     check_warning("range", "do not come from a file");

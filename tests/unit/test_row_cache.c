@@ -58,7 +58,9 @@ static void check_kept(const char *query, uint64_t cache_bytes, bool kept)
     struct store *cache = NULL;
     struct rows rows;
     assert_ok(store_open(uri_of("csv", "rows.csv", query), false, &plain));
-    assert_ok(store_open_cached(uri_of("csv", "rows.csv", query), cache_bytes, &kept_store));
+    assert_ok(store_open_with(uri_of("csv", "rows.csv", query),
+                              &(struct store_open_options){.cache.bytes = cache_bytes},
+                              &kept_store));
     const struct store_info *a = store_info(plain);
     const struct store_info *b = store_info(kept_store);
     assert_int_equal(((struct csv_store *)kept_store)->fill.slots.memory != NULL, kept);
