@@ -101,6 +101,25 @@ HASH_TABLE_INLINE uint32_t hash_table_find(const struct hash_table *table, uint6
     return number;
 }
 
+struct hash_table_id {
+    const int64_t *ids;
+    int64_t id;
+};
+
+HASH_TABLE_INLINE bool hash_table_has_id(const void *key, uint32_t number)
+{
+    const struct hash_table_id *wanted = key;
+    return wanted->ids[number] == wanted->id;
+}
+
+/* The number of an id, if the keys are a list of ids with the hash hash_table_mix(). */
+HASH_TABLE_INLINE uint32_t hash_table_find_id(const struct hash_table *table, const int64_t *ids,
+                                              int64_t id)
+{
+    struct hash_table_id key = {.ids = ids, .id = id};
+    return hash_table_find(table, hash_table_mix(id), hash_table_has_id, &key);
+}
+
 /* Adds a number whose key is not in the table. Room must be reserved. */
 HASH_TABLE_INLINE void hash_table_put(struct hash_table *table, uint64_t hash, uint32_t number)
 {

@@ -32,22 +32,10 @@ struct resident_set {
 
 /* ---- places by ids ------------------------------------------------------ */
 
-struct id_key {
-    const int64_t *ids;
-    int64_t id;
-};
-
-static inline bool has_id(const void *key, uint32_t place)
-{
-    const struct id_key *wanted = key;
-    return wanted->ids[place] == wanted->id;
-}
-
 static inline uint32_t place_of(const struct resident_set *set, int64_t id)
 {
-    struct id_key key = {.ids = set->ids, .id = id};
     if (!set->by_row)
-        return hash_table_find(&set->table, hash_table_mix(id), has_id, &key);
+        return hash_table_find_id(&set->table, set->ids, id);
     return id < set->row_limit ? set->by_row[id] - 1 : NO_PLACE;
 }
 _Static_assert(HASH_TABLE_NONE == NO_PLACE, "what is not found");

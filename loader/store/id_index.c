@@ -6,23 +6,6 @@
 
 #define AHEAD 16 /* insertions ahead whose slots are prefetched */
 
-struct id_key {
-    const int64_t *ids;
-    int64_t id;
-};
-
-static inline bool has_id(const void *key, uint32_t row)
-{
-    const struct id_key *wanted = key;
-    return wanted->ids[row] == wanted->id;
-}
-
-static inline uint32_t find(const struct id_index *index, int64_t id)
-{
-    struct id_key key = {.ids = index->ids, .id = id};
-    return hash_table_find(&index->table, hash_table_mix(id), has_id, &key);
-}
-
 static bool is_ascending(const int64_t *ids, int64_t rows)
 {
     for (int64_t i = 1; i < rows; i++) {
@@ -45,7 +28,7 @@ static enum error fill_table(struct id_index *index, int64_t ret_twice[2])
     for (size_t row = 0; row < rows && !error; row++) {
         if (row + AHEAD < rows)
             hash_table_prefetch(&index->table, hash_table_mix(index->ids[row + AHEAD]));
-        uint32_t other = find(index, index->ids[row]);
+        uint32_t other = hash_table_find_id(&index->table, index->ids, index->ids[row]);
         if (other != HASH_TABLE_NONE) {
             ret_twice[0] = other;
             ret_twice[1] = (int64_t)row;
@@ -107,7 +90,7 @@ int64_t id_index_row(const struct id_index *index, int64_t id)
     }
     if (!index->table.slots)
         return search_halves(index, id);
-    uint32_t row = find(index, id);
+    uint32_t row = hash_table_find_id(&index->table, index->ids, id);
     return row == HASH_TABLE_NONE ? -1 : (int64_t)row;
 }
 
