@@ -5,14 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/text.h"
-
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unknown"
-#endif
+
+#include "common/text.h"
 
 #define LINE_COLUMNS 80
 #define HELP_COLUMN 30

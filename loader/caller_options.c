@@ -5,17 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
+
 #include "common/machine.h"
 #include "common/text.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/rank_walk.h"
-
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unknown"
-#endif
 
 #define BATCH_ROWS_DEFAULT 100
 #define PATIENCE_MS_DEFAULT 60000

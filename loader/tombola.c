@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
+
 #include "common/array.h"
 #include "common/log.h"
 #include "loader/batch_copy.h"
@@ -20,13 +22,6 @@
 #include "loader/store/feature_recipe.h"
 #include "loader/store/store.h"
 #include "loader/store_open.h"
-
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unknown"
-#endif
 
 #define STATE_BYTES_LIMIT (64 << 20)
 

@@ -9,12 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config.h"
+
 #include "common/log.h"
 #include "common/text.h"
-
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
 
 /* ---- choosing ----------------------------------------------------------- */
 

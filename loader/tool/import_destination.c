@@ -7,14 +7,12 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "config.h"
+
 #include "common/text.h"
 #include "loader/cache/cache_key.h"
 #include "loader/store/store_files.h"
 #include "loader/store_open.h"
-
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
 
 static const struct store_writer_ops *const kinds[] = {
     &store_writer_rows_ops,
