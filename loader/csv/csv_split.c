@@ -78,7 +78,7 @@ static enum error refuse_return(void)
                                   "CR LF");
 }
 
-enum error csv_split_plain(struct csv_splitter *splitter, const char *record, size_t length)
+static enum error split_plain(struct csv_splitter *splitter, const char *record, size_t length)
 {
     length = content_length(record, length);
     splitter->count = 0;
@@ -247,6 +247,6 @@ static bool split_simply(struct csv_splitter *splitter, char *record, size_t len
 enum error csv_split(struct csv_splitter *splitter, char *record, size_t length)
 {
     if (!memchr(record, QUOTE, length))
-        return csv_split_plain(splitter, record, length);
+        return split_plain(splitter, record, length);
     return split_simply(splitter, record, length) ? OK : csv_split_quoted(splitter, record, length);
 }

@@ -10,9 +10,9 @@
  *   - "" inside quotes is one quote; a quote inside an unquoted field, and anything but space after
  *     the closing quote, is an error
  *
- * Records without quotes (csv_split_plain), or whose fields are each either quoted or free of
- * quotes, are split by our own code; all others by libcsv (csv_split_quoted), which also describes
- * errors. It would give the same fields for every record: tests and a fuzz target compare them.
+ * Records without quotes, or whose fields are each either quoted or free of quotes, are split by
+ * our own code; all others by libcsv (csv_split_quoted), which also describes errors. It would give
+ * the same fields for every record: tests and a fuzz target compare them.
  *
  * Every record passed in ends with its LF; the caller appends one to a last line without. A
  * splitter belongs to one thread.
@@ -55,8 +55,6 @@ enum error csv_splitter_reserve(struct csv_splitter *splitter, size_t capacity) 
 /* Splits one record into splitter->fields; ERROR_INPUT says what is wrong, without file and line.
  * Fields point into the record, which may be overwritten with unquoted text. */
 enum error csv_split(struct csv_splitter *splitter, char *record, size_t length) MUST_CHECK;
-enum error csv_split_plain(struct csv_splitter *splitter, const char *record,
-                           size_t length) MUST_CHECK;
 enum error csv_split_quoted(struct csv_splitter *splitter, char *record, size_t length) MUST_CHECK;
 
 #endif

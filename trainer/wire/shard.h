@@ -16,7 +16,6 @@
 
 #include "trainer/model/model_shape.h"
 
-#define SHARD_SERVERS_LIMIT 4096
 #define SHARD_PIECES_LIMIT (2 * MODEL_LAYERS_LIMIT) /* below WIRE_PARTS_LIMIT */
 
 struct shard_piece {
