@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/options_value.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

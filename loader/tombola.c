@@ -18,7 +18,6 @@
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/rank_state.h"
-#include "loader/feed/ring.h"
 #include "loader/store/feature_recipe.h"
 #include "loader/store/store.h"
 #include "loader/store_open.h"

@@ -15,7 +15,6 @@
 #include "common/thread.h"
 #include "common/uri.h"
 #include "loader/rows/rows_header.h"
-#include "loader/store/store_kinds.h"
 #include "loader/store/store_writer.h"
 
 #define LOOK_MS 200 /* between two checks for a cache that another program makes */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The pass that learns a recipe: every row's values, in any order; keeps nothing. */
-#include <stdlib.h>
 
-#include "common/array.h"
 #include "loader/csv/csv_messages.h"
 #include "loader/csv/store_csv.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening a feed: its cache, ring and queue, and then its stages, from last to first. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"

@@ -5,10 +5,8 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
-#include "common/text.h"
 #include "common/thread.h"
 #include "loader/feed/pull_answer.h"
 #include "loader/feed/pull_bucket.h"

@@ -4,7 +4,6 @@
 #include <libpq-fe.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

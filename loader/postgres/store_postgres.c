@@ -9,7 +9,6 @@
 
 #include "common/array.h"
 #include "common/log.h"
-#include "common/text.h"
 #include "loader/store/store_kinds.h"
 
 /* Are its rows made of the imported columns, so that the recorded digest is theirs unless the table

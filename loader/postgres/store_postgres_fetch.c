@@ -10,7 +10,6 @@
 
 #include "common/array.h"
 #include "common/log.h"
-#include "common/text.h"
 #include "loader/postgres/store_postgres.h"
 #include "loader/store/fetch_call.h"
 #include "loader/store/store_row.h"

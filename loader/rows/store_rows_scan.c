@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* All rows in file order: only keys, or keys and rows side by side. */
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "loader/rows/rows_keys.h"

@@ -16,7 +16,6 @@
 #include "common/file.h"
 #include "common/stop.h"
 #include "common/text.h"
-#include "loader/sqlite/sqlite_door.h"
 #include "loader/sqlite/sqlite_facts.h"
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/sqlite/sqlite_vfs.h"

@@ -7,8 +7,6 @@
  */
 #include "sampler/design/bernoulli_trials.h"
 
-#include <stdbool.h>
-
 /* random_mix() of each lane. */
 #define MIX(value)                                                            \
     do {                                                                      \

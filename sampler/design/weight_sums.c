@@ -2,7 +2,6 @@
 #include "sampler/design/weight_sums.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* frame_open(): a frame over a mapped file. Only checked parts of the file are trusted. */
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/array.h"
 #include "common/keyed_hash.h"
 
 #define STRIPE_BITS 3

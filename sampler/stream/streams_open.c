@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Start and end: reads the journal, compares `default` with the options, and reopens every other
  * stream's plan. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/file.h"
-#include "common/log.h"
 #include "sampler/journal/committer.h"
 #include "sampler/journal/state_folder.h"
 #include "sampler/stream/streams_private.h"

@@ -7,7 +7,6 @@
  * taken. What a chain that costs nothing would come to. One line: steps a second, and the
  * microseconds of processor time of one.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -11,7 +11,6 @@
  * raw: what plain TCP takes for as many bytes as MNIST's 784-100-10 has, there and back, with
  * Adagrad on them between, by a process that reads and writes each at once.
  */
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>

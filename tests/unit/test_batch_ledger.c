@@ -2,8 +2,6 @@
 /* Covers trainer/ledger/batch_ledger. */
 #include "tests/unit/unit.h"
 
-#include <stdbool.h>
-
 #include "trainer/ledger/batch_ledger.h"
 
 #define BATCHES 500

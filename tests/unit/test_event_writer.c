@@ -6,7 +6,6 @@
 #include "tests/unit/folder_unit.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -17,10 +16,8 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/json.h"
-#include "common/log.h"
 #include "trainer/events/event_file.h"
 #include "trainer/events/event_writer.h"
-#include "trainer/events/record.h"
 
 /* ---- files -------------------------------------------------------------- */
 

@@ -8,7 +8,6 @@
 
 #include <link.h>
 
-#include "loader/store/row_cache.h"
 #include "loader/store/store.h"
 #include "loader/store_open.h"
 

@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 
 #include "common/stop.h"
-#include "sampler/build/class_column.h"
 #include "sampler/build/class_rows.h"
 #include "sampler/build/frame_build.h"
 #include "sampler/build/id_rows.h"

@@ -6,7 +6,6 @@
  */
 #include "tests/unit/unit.h"
 
-#include "common/clock.h"
 #include "common/file.h"
 #include "common/http/guard.h"
 #include "common/log.h"

@@ -3,9 +3,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-#include "common/log.h"
 #include "trainer/checkpoint/hyperparameters.h"
 
 static struct model_options plain(const char *optimizer)

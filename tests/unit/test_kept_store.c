@@ -5,11 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "common/clock.h"
-#include "loader/cache/kept_rows.h"
 #include "loader/rows/rows_header.h"
-#include "loader/store/id_index.h"
-#include "loader/store/row_cache.h"
 #include "loader/store/row_slots.h"
 
 /* ---- the same rows ------------------------------------------------------ */

@@ -2,8 +2,6 @@
 /* Covers trainer/model/model_shape. */
 #include "tests/unit/unit.h"
 
-#include <stdbool.h>
-
 #include "trainer/model/model_shape.h"
 
 static struct model_shape shape_of(enum model_kind kind, const char *hidden)

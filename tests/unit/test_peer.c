@@ -3,7 +3,6 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 
 #include "trainer/server/peer.h"

@@ -12,7 +12,6 @@
 #include "loader/rows/rows_ends.h"
 #include "loader/store/content_digest.h"
 #include "loader/store/row_cache.h"
-#include "loader/store/store_union.h"
 
 /* ---- a file of such rows ------------------------------------------------ */
 

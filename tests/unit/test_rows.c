@@ -9,7 +9,6 @@
 #include "common/file.h"
 #include "loader/rows/rows_header.h"
 #include "loader/rows/rows_record.h"
-#include "loader/store/content_digest.h"
 
 /* ---- files -------------------------------------------------------------- */
 

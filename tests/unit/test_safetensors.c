@@ -2,9 +2,6 @@
 /* Covers trainer/checkpoint/safetensors. */
 #include "tests/unit/unit.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "common/file.h"
 #include "trainer/checkpoint/safetensors.h"
 

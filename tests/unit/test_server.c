@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 
-#include "common/machine.h"
 #include "trainer/server/status_port.h"
 #include "trainer/wire/runs.h"
 #include "trainer/wire/shared_memory.h"

@@ -6,7 +6,6 @@
 #include <xxhash.h>
 
 #include "common/file.h"
-#include "common/log.h"
 #include "sampler/journal/state_folder.h"
 
 static const char *lost_lock; /* goes between its opening and its locking, once (-Wl,--wrap) */

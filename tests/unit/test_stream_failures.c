@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
-#include "common/file.h"
 #include "sampler/journal/journal_private.h"
 #include "sampler/service/history.h"
 #include "sampler/stream/stream_private.h"

@@ -7,7 +7,6 @@
 
 #include <stdatomic.h>
 
-#include "common/clock.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "trainer/run/summary.h"

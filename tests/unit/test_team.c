@@ -14,7 +14,6 @@
 #include "sampler/build/counting_sort.h"
 #include "sampler/build/sort_arena.h"
 #include "sampler/frame/frame_output.h"
-#include "sampler/frame/packed.h"
 #include "sampler/frame/section_writer.h"
 #include "sampler/shuffle/random.h"
 

@@ -2,8 +2,6 @@
 /* Covers trainer/wire/wire. */
 #include "tests/unit/unit.h"
 
-#include <stdbool.h>
-
 #include "trainer/wire/wire.h"
 
 static struct wire_header sealed(enum wire_type type, uint64_t bytes)

@@ -6,8 +6,6 @@
 #include "tests/unit/colliding_unit.h"
 #include "tests/unit/unit.h"
 
-#include <stdbool.h>
-
 #include "sampler/ledger/conflicts.h"
 #include "sampler/ledger/ledger.h"
 #include "sampler/ledger/ledger_plan.h"

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/machine.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <inttypes.h>
-#include <stdlib.h>
 
-#include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "trainer/server/server_private.h"
