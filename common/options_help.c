@@ -167,11 +167,11 @@ static void print_sources(FILE *out, const struct option *option)
     options_environment_name(option->name, variable, sizeof(variable));
     snprintf(text, sizeof(text),
              "Every option can also come from an environment variable (%s for --%s) or from the "
-             "JSON object in the file that --config names (key \"%s\"). What may be given several "
-             "times is an array there, and a line each in the variable; what takes JSON is an "
-             "object there. The command line wins over "
-             "the environment, that over the file, that over the default. Names take dashes or "
-             "underscores alike; values follow a space or '='; \"--\" ends the options.",
+             "JSON object in the file that --config names (key \"%s\"). The command line overrides "
+             "the environment, which overrides the file. An option that may be repeated is an "
+             "array in the file, and has one value per line in the variable; an option that takes "
+             "JSON is an object in the file. Names may be written with dashes or underscores; "
+             "values follow a space or '='; \"--\" ends the options.",
              variable, dashed, option->name);
     fputs("\nWhere values come from:\n  ", out);
     print_wrapped(out, text, 2, 2);

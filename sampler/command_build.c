@@ -53,25 +53,24 @@ static enum error parse(struct build_options *build, const struct program *progr
          .argument = "URI",
          .required = true,
          .repeated = true,
-         .help = "where the units are: csv:PATH, parquet:PATH, sqlite:PATH, postgresql://..., "
-                 "range:N?labels=K; "
-                 "given several times, or with a folder or a pattern (csv:part-*.csv) for PATH, "
-                 "one after the other"},
+         .help = "the training set: csv:PATH, rows:PATH, parquet:PATH, sqlite:PATH, "
+                 "postgresql://..., range:N?labels=K; repeated, or with a folder or a pattern "
+                 "(csv:part-*.csv) for PATH, all files in that order"},
         {.name = "out",
          .type = OPTION_TEXT,
          .target = &build->out,
          .argument = "FILE",
          .required = true,
          .is_output = true,
-         .help = "the frame file; it appears under this name when it is complete, and takes the "
-                 "place of another frame, but of no other file"},
+         .help = "the frame file; it appears under this name once it is complete, and may replace "
+                 "another frame, but no other file"},
         {.name = "memory",
          .type = OPTION_TEXT,
          .target = &build->memory,
          .argument = "BYTES",
-         .help = "memory to work in, as 512M or 2G, at least 64M; what does not fit is put next to "
-                 "FILE meanwhile (default: a quarter of the machine's or the container's, at most "
-                 "2G)"},
+         .help = "working memory, such as 512M or 2G, at least 64M; what does not fit is in "
+                 "temporary files beside FILE (default: a quarter of the machine's or the "
+                 "container's, at most 2G)"},
     };
     enum error error = options_parse(program, &command_build, options,
                                      sizeof(options) / sizeof(options[0]), argc, argv, NULL);

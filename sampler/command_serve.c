@@ -137,8 +137,8 @@ const struct command command_serve = {
     .summary = "hand out batches over HTTP",
     .details =
         "Prints one line, `listening on http://HOST:PORT`, when the first batch can be drawn.\n"
-        "Then: curl 'http://HOST:PORT/batch?size=100'. SIGTERM: answers the requests that have "
-        "come, exit 0.\n"
+        "Then: curl 'http://HOST:PORT/batch?size=100'.\n"
+        "SIGTERM: answers the requests received so far, then exits with status 0.\n"
         "\n"
         "  tombola-sampler serve --store csv:train.csv --state state --epochs 10\n"
         "  tombola-sampler serve --frame train.frame --listen 127.0.0.1:8080 --seed 1\n"

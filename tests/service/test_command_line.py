@@ -38,7 +38,7 @@ def test_help_of_every_command_is_complete(name):
 def test_help_names_defaults_that_are_values():
     text = " ".join(run("sampler", "serve", "--help").stdout.split())
     assert "(from 1 to 10000000; default 1000000)" in text
-    assert "not given: all (from 1 to 2305843009213693952)" in text  # --groups: 0 only stands for it
+    assert "(default: all) (from 1 to 2305843009213693952)" in text  # --groups: 0 only stands for it
 
 
 def test_the_contracts_commands_are_there():
