@@ -34,11 +34,12 @@ static enum error read_memory(struct build_options *build)
     if (!build->memory)
         return OK;
     if (!text_parse_bytes(build->memory, FRAME_MEMORY_LEAST, &bytes))
-        return error_set(ERROR_USAGE,
-                         "--memory is %s, must be bytes, or a number with K, M, G or T behind it, "
-                         "from %" PRIu64 "M on",
-                         text_quote(shown, sizeof(shown), build->memory, strlen(build->memory)),
-                         FRAME_MEMORY_LEAST >> 20);
+        return error_set(
+            ERROR_USAGE,
+            "--memory is %s, must be a number of bytes, which may end in K, M, G or T, "
+            "and at least %" PRIu64 "M",
+            text_quote(shown, sizeof(shown), build->memory, strlen(build->memory)),
+            FRAME_MEMORY_LEAST >> 20);
     build->memory_bytes = (uint64_t)bytes;
     return OK;
 }

@@ -64,7 +64,7 @@ static enum error serve_until_stopped(struct server *server, struct service *ser
     if (error)
         return end_at_once(server, service, error);
     systemd_send("STOPPING=1");
-    log_info("stopping: answering the requests that have come");
+    log_info("stopping: answering the requests received so far");
     if (!server_drain(server, grace_ms, clock_deadline_ns(grace_ms + DRAIN_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_MS / 1000);
     return service_finish(service);

@@ -311,8 +311,8 @@ static enum error take_memory(const char *option, const char *given, int64_t *re
     if (text_parse_bytes(given, MEMORY_BUDGET_LEAST_BYTES, ret_bytes))
         return OK;
     return error_set(ERROR_USAGE,
-                     "--%s is %s, must be bytes, or a number with K, M, G or T "
-                     "behind it, from %" PRId64 "M on",
+                     "--%s is %s, must be a number of bytes, which may end in K, M, G or T, "
+                     "and at least %" PRId64 "M",
                      option, text_quote(shown, sizeof(shown), given, strlen(given)),
                      MEMORY_BUDGET_LEAST_BYTES >> 20);
 }
@@ -330,7 +330,7 @@ static enum error check_guard(const struct serve_options *serve)
         return error;
     return error_set(ERROR_USAGE,
                      "--listen %s is reached from other machines: give --token-file FILE, or "
-                     "--allow-anonymous to let everybody read and draw",
+                     "--allow-anonymous to let anyone read and draw",
                      serve->listen);
 }
 

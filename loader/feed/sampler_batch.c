@@ -94,8 +94,8 @@ enum error sampler_batch_parse_listed(const void *bytes, size_t length,
     memcpy(lease, (const char *)bytes + SAMPLER_BATCH_HEADER_BYTES, sizeof(*lease));
     if (lease->seq < 0 || lease->attempt < 1 || lease->expires_ms < 0)
         return error_set(ERROR_INPUT,
-                         "a lease with seq %" PRId64 ", lent %" PRId64 " times, for %" PRId64
-                         " ms; the least are 0, 1 and 0",
+                         "a lease with seq %" PRId64 ", attempt %" PRId64 " and %" PRId64
+                         " ms left; the smallest are 0, 1 and 0",
                          lease->seq, lease->attempt, lease->expires_ms);
     *ret_batch = batch;
     *ret_used = sampler_batch_bytes(batch.rows, true);

@@ -144,7 +144,7 @@ static enum error read_rows(struct body *body, struct stream_definition *definit
                            &definition->rows_end))
         return OK;
     return error_set(ERROR_INPUT,
-                     "\"rows\" is %s, must be \"A:B\" with 0 <= A < B: from A up to and without B",
+                     "\"rows\" is %s, must be \"A:B\" with 0 <= A < B (from A, B excluded)",
                      text_quote(quoted, sizeof(quoted), rows, strlen(rows)));
 }
 

@@ -42,7 +42,7 @@ static enum error parse_format(struct uri_query *query, struct batch_request *re
             return OK;
         }
     }
-    return error_set(ERROR_USAGE, "format=%s: json, csv and binary exist",
+    return error_set(ERROR_USAGE, "format=%s: must be json, csv or binary",
                      text_quote(quoted, sizeof(quoted), name, strlen(name)));
 }
 
@@ -74,8 +74,8 @@ static enum error parse_batches(struct uri_query *query, struct batch_request *r
         return error;
     if (!request->leased)
         return error_set(ERROR_USAGE,
-                         "batches=%" PRId64 ": several batches in one answer are leases; worker "
-                         "and seq, of the first, belong to it",
+                         "batches=%" PRId64 ": several batches at once are leased: give worker "
+                         "and seq, of the first",
                          *batches);
     if (lease->seq > SEQ_MOST - (*batches - 1))
         return error_set(ERROR_USAGE,
@@ -94,10 +94,11 @@ static enum error parse_acks(const char *list, struct batch_lease *lease)
             return error_set(ERROR_USAGE, "ack: at most %d at once; POST /ack takes more",
                              BATCH_ACKS_LIMIT);
         if (!text_parse_integer(list, length, 0, SEQ_MOST, &lease->acks[lease->ack_count++]))
-            return error_set(ERROR_USAGE,
-                             "ack: %s must be an integer from 0 to 9223372036854775806, several "
-                             "with commas between",
-                             text_quote(quoted, sizeof(quoted), list, length));
+            return error_set(
+                ERROR_USAGE,
+                "ack: %s must be an integer from 0 to 9223372036854775806, or several, "
+                "separated by commas",
+                text_quote(quoted, sizeof(quoted), list, length));
         list = list[length] == ',' ? list + length + 1 : NULL;
     }
     return OK;

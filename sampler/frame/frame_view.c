@@ -21,8 +21,8 @@ static enum error check_rows(const struct frame *whole, int64_t begin, int64_t e
     if (begin >= 0 && begin < end && end <= whole->units)
         return OK;
     return error_set(ERROR_USAGE,
-                     "rows %" PRId64 ":%" PRId64 " are not a part of the frame's %" PRId64
-                     " %s, of which 0 <= A < B <= %" PRId64 " are",
+                     "rows %" PRId64 ":%" PRId64 " are not within the frame, which has %" PRId64
+                     " %s: A:B needs 0 <= A < B <= %" PRId64,
                      begin, end, whole->units, text_plural(whole->units, "unit", "units"),
                      whole->units);
 }

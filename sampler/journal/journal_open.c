@@ -118,7 +118,7 @@ static enum error keep_damaged(const struct journal *journal)
         error = journal_sync_folder(journal->folder);
     if (!error)
         log_warning(
-            "state %s: --accept-loss %" PRIu64 ": what was answered behind that byte is "
+            "state %s: --accept-loss %" PRIu64 ": what was answered after that byte is "
             "forgotten, and its draws come again; the damaged journal is kept as %s/%s%s",
             journal->path, journal->accept_loss, journal->folder, name,
             strcmp(name, DAMAGED_NAME) == 0 ? "" : ", next to " DAMAGED_NAME " of an earlier loss");

@@ -153,7 +153,7 @@ static enum error refuse(size_t end)
 {
     return error_prefix(ERROR_INPUT,
                         "it is damaged at byte %zu (bring back a copy of the folder; or start once "
-                        "with --accept-loss %zu: what was answered behind that byte is forgotten, "
+                        "with --accept-loss %zu: what was answered after that byte is forgotten, "
                         "and its draws come again): ",
                         end, end);
 }

@@ -212,7 +212,7 @@ static enum error take_lock(struct state *state)
     for (int attempt = 0; attempt < LOCK_ATTEMPTS && !error && !locked; attempt++)
         error = lock_once(state, &locked);
     if (!error && !locked)
-        error = error_set(ERROR_CONFLICT, "state lock %s is taken away again and again",
+        error = error_set(ERROR_CONFLICT, "state lock %s is removed each time it is taken",
                           state->lock_path);
     return error;
 }

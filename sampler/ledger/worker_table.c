@@ -136,8 +136,8 @@ enum error worker_table_room(const struct worker_table *table, const char *name,
     if (table->count >= WORKER_TABLE_LIMIT && !table->idle.first)
         return error_set(
             ERROR_MEMORY,
-            "worker=%s: all %d workers that a stream knows at most have batches of "
-            "this one; it takes another when one of them has acked or released its own",
+            "worker=%s: this stream has %d workers with leased batches, the most that it "
+            "keeps; it accepts another once one of them has acked or released its batches",
             name, WORKER_TABLE_LIMIT);
     *ret_number =
         table->count < WORKER_TABLE_LIMIT ? (uint32_t)table->count : table->idle.first->number;

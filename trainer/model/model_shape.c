@@ -38,8 +38,8 @@ enum error model_parse_hidden(const char *text, struct model_shape *shape)
         char quoted[128];
         if (!text_parse_integer(part, length, 1, MODEL_WIDTH_LIMIT, &units))
             return error_set(ERROR_USAGE,
-                             "hidden units %s: each layer needs a number from 1 to %d, several "
-                             "layers commas between them (100 or 100,50)",
+                             "hidden units %s: must be a number from 1 to %d for each layer, "
+                             "separated by commas (100 or 100,50)",
                              text_quote(quoted, sizeof(quoted), text, strlen(text)),
                              MODEL_WIDTH_LIMIT);
         if (count == MODEL_HIDDEN_LIMIT)
