@@ -170,6 +170,57 @@ static bool is_stale_at(const struct remote *remote, const struct wire_header *r
     return remote->is_empty && request->type == WIRE_PUSH;
 }
 
+/* A round of ask(): sends to servers that have not answered. A link lost meanwhile is closed, which
+ * take_answers() notices. */
+static enum error send_requests(struct exchange *exchange, const struct wire_header *request,
+                                size_t begin, size_t end, bool *stale)
+{
+    enum error error = OK;
+    for (size_t i = begin; i < end; i++) {
+        struct remote *remote = &exchange->remotes[i];
+        if (remote->answered)
+            continue;
+        if (remote->link.descriptor < 0)
+            error = exchange_connect(exchange, remote);
+        if (error)
+            return error;
+        if (is_stale_at(remote, request)) {
+            remote->answered = *stale = true;
+            continue;
+        }
+        error = send_request(exchange, remote, request);
+        if (error && !exchange_may_come_back(error))
+            return error;
+        error = OK;
+    }
+    return OK;
+}
+
+/* *ret_open: servers that have not answered yet. */
+static enum error take_answers(struct exchange *exchange, size_t begin, size_t end, bool *stale,
+                               size_t *ret_open)
+{
+    *ret_open = 0;
+    for (size_t i = begin; i < end; i++) {
+        struct remote *remote = &exchange->remotes[i];
+        bool is_stale = false;
+        enum error error = OK;
+        if (!remote->answered && remote->link.descriptor >= 0) {
+            error = take_answer(exchange, remote, &is_stale);
+            remote->answered = !error;
+        }
+        if (error && !exchange_may_come_back(error))
+            return error;
+        if (error)
+            exchange_say_waiting(exchange, remote, link_reason(&remote->link));
+        if (is_stale)
+            exchange->behind = remote;
+        *stale |= is_stale;
+        *ret_open += !remote->answered;
+    }
+    return OK;
+}
+
 /* Sends `request` to servers [begin, end) and takes their answers; a server lost meanwhile is asked
  * again. *ret_stale: all have answered, and one of them has another generation. */
 static enum error ask(struct exchange *exchange, const struct wire_header *request, size_t begin,
@@ -180,43 +231,12 @@ static enum error ask(struct exchange *exchange, const struct wire_header *reque
     *ret_stale = false;
     for (size_t i = begin; i < end; i++)
         exchange->remotes[i].answered = false;
-    while (open > 0) {
-        for (size_t i = begin; i < end; i++) {
-            struct remote *remote = &exchange->remotes[i];
-            if (remote->answered)
-                continue;
-            if (remote->link.descriptor < 0)
-                error = exchange_connect(exchange, remote);
-            if (error)
-                return error;
-            if (is_stale_at(remote, request)) {
-                remote->answered = *ret_stale = true;
-                open--;
-                continue;
-            }
-            error = send_request(exchange, remote, request);
-            if (error && !exchange_may_come_back(error))
-                return error;
-            error = OK; /* a lost link is closed, and noticed below */
-        }
-        for (size_t i = begin; i < end; i++) {
-            struct remote *remote = &exchange->remotes[i];
-            bool stale = false;
-            if (remote->answered || remote->link.descriptor < 0)
-                continue;
-            error = take_answer(exchange, remote, &stale);
-            if (error && !exchange_may_come_back(error))
-                return error;
-            remote->answered = !error;
-            open -= !error;
-            *ret_stale |= stale;
-            exchange->behind = stale ? remote : exchange->behind;
-            if (error)
-                exchange_say_waiting(exchange, remote, link_reason(&remote->link));
-            error = OK;
-        }
+    while (open > 0 && !error) {
+        error = send_requests(exchange, request, begin, end, ret_stale);
+        if (!error)
+            error = take_answers(exchange, begin, end, ret_stale, &open);
     }
-    return OK;
+    return error;
 }
 
 static struct wire_header request_of(const struct exchange *exchange, enum wire_type type,
