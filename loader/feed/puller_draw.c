@@ -257,6 +257,24 @@ static void note_drawn(struct puller *puller, int64_t first, int64_t end)
         puller->furthest = end;
 }
 
+/* The positions of the batches that were not redelivered; *ret_end is 0 if there are none. */
+static void find_span(const struct sampler_batch batches[], size_t count, int64_t *ret_first,
+                      int64_t *ret_end)
+{
+    *ret_first = INT64_MAX;
+    *ret_end = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct sampler_batch *batch = &batches[i];
+        int64_t end = batch->first + (int64_t)batch->rows;
+        if (batch->lease.attempt > 1)
+            continue;
+        if (batch->first < *ret_first)
+            *ret_first = batch->first;
+        if (end > *ret_end)
+            *ret_end = end;
+    }
+}
+
 /* Warns once each time the stream goes back. Responses to requests sent before that do not count:
  * they may be from either side of it. ERROR_NETWORK: a plain draw was answered with a batch that
  * was drawn before, though the stream did not go back. */
@@ -264,14 +282,8 @@ static enum error check_position(struct pull_connection *connection,
                                  const struct sampler_batch batches[], size_t count)
 {
     struct puller *puller = connection->puller;
-    int64_t first = INT64_MAX, end = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct sampler_batch *batch = &batches[i];
-        if (batch->lease.attempt > 1)
-            continue;
-        first = batch->first < first ? batch->first : first;
-        end = batch->first + (int64_t)batch->rows > end ? batch->first + (int64_t)batch->rows : end;
-    }
+    int64_t first, end;
+    find_span(batches, count, &first, &end);
     if (end == 0)
         return OK;
     pthread_mutex_lock(&puller->lock);
