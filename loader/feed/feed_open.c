@@ -152,6 +152,29 @@ static enum error start_stages(struct feed *feed)
     return error;
 }
 
+/* What `options` borrow for the time of feed_open() only. */
+static enum error copy_borrowed(struct feed *feed, const struct feed_options *options)
+{
+    enum error error = copy_text(options->sampler_url, &feed->url);
+    if (!error)
+        error = copy_text(options->stream, &feed->stream);
+    if (!error)
+        error = copy_text(options->token, &feed->token);
+    if (!error)
+        error = copy_text(options->authority, &feed->authority);
+    if (!error && options->done)
+        error = index_set_copy(&feed->done, options->done);
+    feed->options.sampler_url = feed->url;
+    feed->options.stream = feed->stream;
+    feed->options.done = NULL;
+    feed->credentials = (struct http_credentials){feed->token, feed->authority};
+    if (options->expected) {
+        feed->expected = *options->expected;
+        feed->options.expected = &feed->expected;
+    }
+    return error;
+}
+
 static enum error feed_init(struct feed *feed, const struct feed_options *options)
 {
     feed->opened_ns = clock_now_ns();
@@ -162,23 +185,7 @@ static enum error feed_init(struct feed *feed, const struct feed_options *option
     if (!error)
         error = feed_prepare_to_close(feed);
     if (!error)
-        error = copy_text(options->sampler_url, &feed->url);
-    if (!error)
-        error = copy_text(options->stream, &feed->stream);
-    if (!error)
-        error = copy_text(options->token, &feed->token);
-    if (!error)
-        error = copy_text(options->authority, &feed->authority);
-    feed->options.sampler_url = feed->url;
-    feed->options.stream = feed->stream;
-    feed->credentials = (struct http_credentials){feed->token, feed->authority};
-    if (!error && options->done)
-        error = index_set_copy(&feed->done, options->done);
-    feed->options.done = NULL;
-    if (options->expected) {
-        feed->expected = *options->expected;
-        feed->options.expected = &feed->expected;
-    }
+        error = copy_borrowed(feed, options);
     if (!error && (options->weights != WEIGHTS_NONE || options->groups))
         error = row_attributes_read(options->store, options->weights != WEIGHTS_NONE,
                                     options->groups, &feed->attributes);
