@@ -145,6 +145,19 @@ static enum error open_store(struct tombola_feed *feed, const struct tombola_opt
     return error;
 }
 
+/* Where the batches begin: as the options say, or as in their state, whose stream is expected. */
+static enum error begin_state(struct rank_state *state, const struct tombola_options *options,
+                              struct sampler_stream *ret_expected)
+{
+    int64_t world = options->world > 0 ? options->world : 1;
+    *state = (struct rank_state){.first = options->first_index,
+                                 .rank = options->part * world + options->rank,
+                                 .world = world * (options->parts > 0 ? options->parts : 1),
+                                 .batch_rows = (int64_t)options->batch_rows,
+                                 .bucket_window = (int64_t)options->bucket_window};
+    return options->state ? rank_state_parse(state, options->state, ret_expected) : OK;
+}
+
 static enum error open_parts(struct tombola_feed *feed, const struct tombola_options *options)
 {
     struct caller_caches caches;
@@ -165,14 +178,7 @@ static enum error open_parts(struct tombola_feed *feed, const struct tombola_opt
     feed->features = (int64_t)store_info(feed->store)->features;
     feed->by_index = options->pull == TOMBOLA_INDEX;
     struct sampler_stream expected;
-    int64_t world = options->world > 0 ? options->world : 1;
-    feed->state = (struct rank_state){.first = options->first_index,
-                                      .rank = options->part * world + options->rank,
-                                      .world = world * (options->parts > 0 ? options->parts : 1),
-                                      .batch_rows = (int64_t)options->batch_rows,
-                                      .bucket_window = (int64_t)options->bucket_window};
-    if (options->state)
-        error = rank_state_parse(&feed->state, options->state, &expected);
+    error = begin_state(&feed->state, options, &expected);
     if (error)
         return error;
     struct feed_options inner = {.sampler_url = options->sampler_url,
