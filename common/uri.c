@@ -8,7 +8,7 @@
 
 #include "common/text.h"
 
-static int hex_digit(char digit)
+int uri_hex_digit(char digit)
 {
     if (digit >= '0' && digit <= '9')
         return digit - '0';
@@ -32,8 +32,8 @@ static enum error decode(const char *text, size_t length, char **ret_decoded)
             decoded[written++] = text[at];
             continue;
         }
-        int high = at + 1 < length ? hex_digit(text[at + 1]) : -1;
-        int low = at + 2 < length ? hex_digit(text[at + 2]) : -1;
+        int high = at + 1 < length ? uri_hex_digit(text[at + 1]) : -1;
+        int low = at + 2 < length ? uri_hex_digit(text[at + 2]) : -1;
         if (high < 0 || low < 0) {
             free(decoded);
             return error_set(ERROR_USAGE,

@@ -49,6 +49,9 @@ enum error uri_query_boolean(struct uri_query *query, const char *key, bool fall
 /* ERROR_USAGE naming the first unknown parameter, and those that exist. */
 enum error uri_query_finish(const struct uri_query *query) MUST_CHECK;
 
+/* 0 to 15, or -1. */
+int uri_hex_digit(char digit);
+
 struct feature_recipe;
 
 struct uri {

@@ -11,17 +11,7 @@
 
 #include "common/clock.h"
 #include "common/http/server_state.h"
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
+#include "common/uri.h"
 
 static bool has_control(const char *text)
 {
@@ -38,8 +28,8 @@ static bool decode(char *path)
     bool whole = true;
     char *out = path;
     for (const char *in = path; *in; in++) {
-        int high = *in == '%' ? hex_value(in[1]) : -1;
-        int low = high >= 0 ? hex_value(in[2]) : -1;
+        int high = *in == '%' ? uri_hex_digit(in[1]) : -1;
+        int low = high >= 0 ? uri_hex_digit(in[2]) : -1;
         int value = low >= 0 ? high * 16 + low : 0;
         whole &= value != '/';
         if (value > 0) {
