@@ -17,6 +17,8 @@
 #include "common/buffer.h"
 #include "common/error.h"
 
+#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8" /* Prometheus' text */
+
 /* Paths with their own counters: the application numbers them from 0; the last one stands for
  * unknown paths. */
 #define METRICS_PATHS 16

@@ -277,7 +277,7 @@ static enum MHD_Result respond_metrics(struct request *request, enum error error
 {
     if (error)
         return response_error(request, error);
-    return response_buffer(request, "text/plain; version=0.0.4; charset=utf-8", &request->body);
+    return response_buffer(request, METRICS_CONTENT_TYPE, &request->body);
 }
 
 static enum MHD_Result respond_written(struct request *request, struct service *service)

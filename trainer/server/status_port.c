@@ -125,5 +125,5 @@ enum MHD_Result status_port_metrics(struct request *request, const char *program
         buffer_release(body);
         return response_error(request, error);
     }
-    return response_buffer(request, "text/plain; version=0.0.4; charset=utf-8", body);
+    return response_buffer(request, METRICS_CONTENT_TYPE, body);
 }
