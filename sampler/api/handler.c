@@ -25,19 +25,6 @@ enum error handler_refuse_query(const struct request *request)
     return error;
 }
 
-enum error handler_stream_name(struct uri_query *query, char ret_name[STREAM_NAME_BYTES])
-{
-    char quoted[TEXT_QUOTE_BYTES];
-    const char *name = uri_query_get(query, "stream");
-    if (!name)
-        name = STREAM_DEFAULT;
-    if (!stream_name_is_valid(name))
-        return error_set(ERROR_USAGE, "stream=%s: a name is 1 to 64 characters of [A-Za-z0-9._-]",
-                         text_quote(quoted, sizeof(quoted), name, strlen(name)));
-    memcpy(ret_name, name, strlen(name) + 1);
-    return OK;
-}
-
 enum error handler_take_stream(struct request *request, const struct service *service,
                                const char *name)
 {

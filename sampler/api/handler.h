@@ -10,7 +10,6 @@
 
 #include "common/error.h"
 #include "common/http/request.h"
-#include "common/uri.h"
 #include "sampler/api/api_request.h"
 #include "sampler/api/json_body.h"
 #include "sampler/service/service.h"
@@ -20,9 +19,6 @@
 
 /* Fails if the query has parameters. */
 enum error handler_refuse_query(const struct request *request) MUST_CHECK;
-/* The parameter `stream` of a query (default: "default") into `ret_name`. */
-enum error handler_stream_name(struct uri_query *query,
-                               char ret_name[STREAM_NAME_BYTES]) MUST_CHECK;
 /* ERROR_NOT_FOUND naming it. The request puts the stream when it ends. */
 enum error handler_take_stream(struct request *request, const struct service *service,
                                const char *name) MUST_CHECK;

@@ -11,6 +11,7 @@
 #include "common/http/response.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
+#include "sampler/batch/batch_request.h"
 #include "sampler/service/live.h"
 
 #define LABEL_LEAST_BYTES 69 /* of the response: one digit per number */
@@ -104,7 +105,7 @@ static enum error read_stream(const struct request *request, char name[STREAM_NA
     enum error error = uri_query_init(&query, request->query);
     if (error)
         return error;
-    error = handler_stream_name(&query, name);
+    error = stream_name_of_query(&query, name);
     if (!error)
         error = uri_query_finish(&query);
     uri_query_release(&query);

@@ -11,6 +11,7 @@
 #include "common/stop.h"
 #include "sampler/api/handler.h"
 #include "sampler/api/routes.h"
+#include "sampler/batch/batch_request.h"
 
 #define BODY_LIMIT_BYTES ((size_t)1 << 30)
 
@@ -58,7 +59,7 @@ static enum error read_query(const struct request *request, struct search *searc
     if (!error)
         error = uri_query_integer(&query, "epoch", 0, INT64_MAX, -1, &search->epoch);
     if (!error)
-        error = handler_stream_name(&query, stream);
+        error = stream_name_of_query(&query, stream);
     if (!error)
         error = uri_query_finish(&query);
     uri_query_release(&query);

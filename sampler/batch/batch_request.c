@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "common/text.h"
-#include "common/uri.h"
 
 bool stream_name_is_valid(const char *name)
 {
@@ -15,7 +14,7 @@ bool stream_name_is_valid(const char *name)
     return length >= 1 && length < STREAM_NAME_BYTES && name[length] == '\0';
 }
 
-static enum error parse_stream(struct uri_query *query, struct batch_request *request)
+enum error stream_name_of_query(struct uri_query *query, char ret_name[STREAM_NAME_BYTES])
 {
     const char *name = uri_query_get(query, "stream");
     char quoted[TEXT_QUOTE_BYTES];
@@ -24,7 +23,7 @@ static enum error parse_stream(struct uri_query *query, struct batch_request *re
     if (!stream_name_is_valid(name))
         return error_set(ERROR_USAGE, "stream=%s: a name is 1 to 64 characters of [A-Za-z0-9._-]",
                          text_quote(quoted, sizeof(quoted), name, strlen(name)));
-    memcpy(request->stream, name, strlen(name) + 1);
+    memcpy(ret_name, name, strlen(name) + 1);
     return OK;
 }
 
@@ -145,7 +144,7 @@ static enum error parse(struct uri_query *query, int64_t max_size, struct batch_
                         struct batch_lease *lease)
 {
     int64_t size_default = max_size < BATCH_SIZE_DEFAULT ? max_size : BATCH_SIZE_DEFAULT;
-    enum error error = parse_stream(query, request);
+    enum error error = stream_name_of_query(query, request->stream);
     request->size_given = uri_query_get(query, "size") != NULL;
     if (!error)
         error = uri_query_integer(query, "size", 1, max_size, size_default, &request->size);

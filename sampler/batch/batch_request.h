@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/uri.h"
 #include "sampler/batch/batch_format.h"
 #include "sampler/ledger/worker_table.h"
 #include "sampler/stream/stream_definition.h"
@@ -49,6 +50,9 @@ enum error batch_request_parse(const char *query, int64_t max_size,
 
 /* Is it 1 to 64 characters of [A-Za-z0-9._-]? */
 bool stream_name_is_valid(const char *name);
+/* The parameter `stream` of a query, of any path; "default" if absent. ERROR_USAGE names it. */
+enum error stream_name_of_query(struct uri_query *query,
+                                char ret_name[STREAM_NAME_BYTES]) MUST_CHECK;
 
 /* The format that an Accept header prefers (RFC 9110: the most specific range decides, then q);
  * BATCH_FORMAT_JSON if it names none of ours. */
