@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/option.h"
+#include "common/command/option.h"
 
 /* Pointers: int64_t, bool set if the first is given (or NULL), const char *, int64_t. */
 #define CACHE_OPTIONS(bytes_target, bytes_given, folder_target, limit_target)          \

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/command/options.h"
 #include "common/hang.h"
 #include "common/log.h"
-#include "common/options.h"
 #include "common/text.h"
 #include "sampler/build/frame_build.h"
 #include "sampler/commands.h"

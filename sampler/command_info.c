@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "common/buffer.h"
+#include "common/command/options.h"
 #include "common/json.h"
-#include "common/options.h"
 #include "common/text.h"
 #include "sampler/commands.h"
 #include "sampler/frame/frame.h"

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/command/options.h"
 #include "common/http/housekeeper.h"
 #include "common/http/listener.h"
 #include "common/http/systemd.h"
 #include "common/log.h"
-#include "common/options.h"
 #include "common/stop.h"
 #include "sampler/api/routes.h"
 #include "sampler/commands.h"

@@ -3,7 +3,7 @@
 #ifndef SAMPLER_COMMANDS_H
 #define SAMPLER_COMMANDS_H
 
-#include "common/options.h"
+#include "common/command/options.h"
 
 /* Advice for users who look for an option for the batch size: a number follows. */
 #define BATCH_SIZE_ADVICE "how many units a batch holds, each request says itself: GET /batch?size="

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/options.h"
+#include "common/command/options.h"
 #include "sampler/commands.h"
 
 static const struct command *const commands[] = {&command_serve, &command_build, &command_info,

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/command/options.h"
 #include "common/error.h"
 #include "common/http/guard.h"
 #include "common/http/server.h"
-#include "common/options.h"
 #include "sampler/service/service.h"
 
 struct serve_options {

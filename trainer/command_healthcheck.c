@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/healthcheck.h"
+#include "common/command/healthcheck.h"
 #include "trainer/commands.h"
 
 static enum error run(const struct program *program, int argc, char **argv)

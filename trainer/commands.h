@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "common/options.h"
+#include "common/command/options.h"
 #include "loader/feed/feed.h"
 #include "trainer/compute/engine.h"
 #include "trainer/run/trained_model.h"

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/command/option.h"
 #include "common/error.h"
-#include "common/option.h"
 #include "trainer/model/model_shape.h"
 
 /* The options' values. */

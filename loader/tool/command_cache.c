@@ -5,9 +5,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/command/options.h"
 #include "common/json.h"
 #include "common/log.h"
-#include "common/options.h"
 #include "common/text.h"
 #include "loader/tool/cache_survey.h"
 #include "loader/tool/commands.h"

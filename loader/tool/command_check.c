@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "common/buffer.h"
+#include "common/command/options.h"
 #include "common/hang.h"
 #include "common/json.h"
-#include "common/options.h"
 #include "common/stop.h"
 #include "loader/tool/commands.h"
 #include "loader/tool/folder_probe.h"

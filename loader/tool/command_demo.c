@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/command/options.h"
 #include "common/file.h"
 #include "common/log.h"
-#include "common/options.h"
 #include "common/stop.h"
 #include "common/text.h"
 #include "loader/tool/commands.h"

@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #include "common/clock.h"
+#include "common/command/options.h"
 #include "common/hang.h"
 #include "common/log.h"
-#include "common/options.h"
 #include "common/text.h"
 #include "loader/store/feature_range.h"
 #include "loader/store/scan_apart.h"

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/command/options.h"
 #include "common/json.h"
-#include "common/options.h"
 #include "common/stop.h"
 #include "loader/store/content_digest.h"
 #include "loader/store/feature_range.h"

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/command/options.h"
 #include "common/log.h"
-#include "common/options.h"
 #include "common/text.h"
 #include "loader/cache_options.h"
 #include "loader/device/device.h"

@@ -3,7 +3,7 @@
 #ifndef LOADER_TOOL_COMMANDS_H
 #define LOADER_TOOL_COMMANDS_H
 
-#include "common/options.h"
+#include "common/command/options.h"
 
 extern const struct command command_cache;
 extern const struct command command_check;

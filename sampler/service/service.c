@@ -9,9 +9,9 @@
 #include <sys/random.h>
 
 #include "common/array.h"
+#include "common/command/options.h"
 #include "common/json.h"
 #include "common/log.h"
-#include "common/options.h"
 #include "sampler/build/split_check.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/frame/frame_file.h"

@@ -13,8 +13,8 @@
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/command/options.h"
 #include "common/log.h"
-#include "common/options.h"
 #include "common/stop.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/sampler_client.h"

@@ -5,6 +5,7 @@
 # list is a door: one file of another room (its .h, .c and object) that may be used, and no more of it.
 STANDS_ON = {
     "common": [],
+    "common/command": ["common"],
     "common/http": ["common"],
     "loader/store": ["common"],
     "loader/unpack": ["loader/store"],
@@ -18,7 +19,7 @@ STANDS_ON = {
     "loader/device": ["common"],
     "loader/feed": ["loader/store", "loader/device"],
     "loader": ["loader/csv", "loader/idx", "loader/parquet", "loader/rows", "loader/sqlite", "loader/postgres",
-               "loader/cache", "loader/feed"],
+               "loader/cache", "loader/feed", "common/command"],
     "loader/tool": ["loader"],
     "loader/python": ["loader"],  # by tombola.h alone, as other programs
     "sampler/shuffle": ["common"],
@@ -30,7 +31,7 @@ STANDS_ON = {
     "sampler/ledger": ["sampler/journal", "sampler/order"],
     "sampler/stream": ["sampler/design", "sampler/ledger", "sampler/build", "common/http/metrics"],  # counters of a stream
     "sampler/batch": ["sampler/stream", "loader/feed/sampler_batch"],  # its header
-    "sampler/service": ["sampler/stream"],
+    "sampler/service": ["sampler/stream", "common/command"],  # --rows A:B
     "sampler/api": ["common/http", "sampler/batch", "sampler/service"],
     "sampler": ["sampler/api"],
     "trainer/compute": ["loader/device"],

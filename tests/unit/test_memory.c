@@ -10,13 +10,13 @@
 #include <dirent.h>
 
 #include "common/array.h"
+#include "common/command/options.h"
+#include "common/command/options_kept.h"
 #include "common/file.h"
 #include "common/http/request.h"
 #include "common/http/server_state.h"
 #include "common/http_client.h"
 #include "common/json.h"
-#include "common/options.h"
-#include "common/options_kept.h"
 #include "common/text_set.h"
 #include "common/uri.h"
 #include "tests/unit/failing_allocator.h"

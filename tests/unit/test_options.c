@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers common/options. */
+/* Covers common/command/options. */
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
 
+#include "common/command/options.h"
+#include "common/command/options_kept.h"
 #include "common/file.h"
-#include "common/options.h"
-#include "common/options_kept.h"
 
 static char folder[256];
 

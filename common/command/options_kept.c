@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/options_kept.h"
+#include "common/command/options_kept.h"
 
 #include <stdlib.h>
 

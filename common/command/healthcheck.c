@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/healthcheck.h"
+#include "common/command/healthcheck.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * Owns the texts that parsed options point into: values from environment and config files outlive
  * options_parse(). Main thread only.
  */
-#ifndef COMMON_OPTIONS_KEPT_H
-#define COMMON_OPTIONS_KEPT_H
+#ifndef COMMON_COMMAND_OPTIONS_KEPT_H
+#define COMMON_COMMAND_OPTIONS_KEPT_H
 
 #include <stddef.h>
 

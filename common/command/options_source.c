@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/options_source.h"
+#include "common/command/options_source.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/options_kept.h"
+#include "common/command/options_kept.h"
 #include "common/text.h"
 
 static enum error keep_copy(const char *text, const char **ret_text)

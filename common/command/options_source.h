@@ -3,12 +3,12 @@
  * Converts values of a config file or an environment variable to the text that the command line
  * would have. Private to options.c.
  */
-#ifndef COMMON_OPTIONS_SOURCE_H
-#define COMMON_OPTIONS_SOURCE_H
+#ifndef COMMON_COMMAND_OPTIONS_SOURCE_H
+#define COMMON_COMMAND_OPTIONS_SOURCE_H
 
+#include "common/command/option.h"
 #include "common/error.h"
 #include "common/json.h"
-#include "common/option.h"
 
 /* The value `item` of the config file `path`: an array becomes one line per text if the option may
  * be repeated, an object its JSON if the option takes JSON. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/options_value.h"
+#include "common/command/options_value.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "common/options_help.h"
+#include "common/command/options_help.h"
 #include "common/text.h"
 
 static bool is_bounded(const struct option *option)

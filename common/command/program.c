@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/command/options.h"
+#include "common/command/options_help.h"
+#include "common/command/options_kept.h"
 #include "common/hang.h"
 #include "common/log.h"
-#include "common/options.h"
-#include "common/options_help.h"
-#include "common/options_kept.h"
 #include "common/output.h"
 #include "common/stop.h"
 #include "common/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One row of a command's table of options (options.h). */
-#ifndef COMMON_OPTION_H
-#define COMMON_OPTION_H
+#ifndef COMMON_COMMAND_OPTION_H
+#define COMMON_COMMAND_OPTION_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/options_help.h"
+#include "common/command/options_help.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -18,14 +18,14 @@
  *
  * Main thread only.
  */
-#ifndef COMMON_OPTIONS_H
-#define COMMON_OPTIONS_H
+#ifndef COMMON_COMMAND_OPTIONS_H
+#define COMMON_COMMAND_OPTIONS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/command/option.h"
 #include "common/error.h"
-#include "common/option.h"
 
 struct program;
 

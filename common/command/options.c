@@ -4,7 +4,7 @@
  * environment and then from the config file, and only then convert, so that an overridden value is
  * never checked. A wrong option is reported before a missing one.
  */
-#include "common/options.h"
+#include "common/command/options.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/command/options_help.h"
+#include "common/command/options_kept.h"
+#include "common/command/options_source.h"
+#include "common/command/options_value.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
-#include "common/options_help.h"
-#include "common/options_kept.h"
-#include "common/options_source.h"
-#include "common/options_value.h"
 #include "common/text.h"
 
 #define CONFIG_BYTES_LIMIT (1 << 20)

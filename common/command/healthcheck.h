@@ -4,10 +4,10 @@
  * in containers without a shell or curl. Exit status 0: the response was 200; 1: anything else,
  * explained on standard error.
  */
-#ifndef COMMON_HEALTHCHECK_H
-#define COMMON_HEALTHCHECK_H
+#ifndef COMMON_COMMAND_HEALTHCHECK_H
+#define COMMON_COMMAND_HEALTHCHECK_H
 
-#include "common/options.h"
+#include "common/command/options.h"
 
 /* `listen`: the HOST:PORT to ask unless an option names another. ERROR_NETWORK or ERROR_TIMEOUT if
  * the server does not return 200, ERROR_USAGE if there is no such address. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What `--help` and `--version` print. Private to options.c and program.c. */
-#ifndef COMMON_OPTIONS_HELP_H
-#define COMMON_OPTIONS_HELP_H
+#ifndef COMMON_COMMAND_OPTIONS_HELP_H
+#define COMMON_COMMAND_OPTIONS_HELP_H
 
 #include <stdio.h>
 
-#include "common/options.h"
+#include "common/command/options.h"
 
 /* Prints the program's usage line and its commands. */
 void options_print_program_help(FILE *out, const struct program *program);
