@@ -1334,6 +1334,23 @@ with tombola.serve(sys.argv[1] + "?header=no", label=0) as server:
     assert "cannot open /nowhere.csv" in out and "<tombola.Server of range:100 at http://127.0.0.1:" in out
 
 
+def test_serve_takes_the_parameters_of_a_store(package, tmp_path):  # noqa: F811
+    (tmp_path / "people.csv").write_text("age;color;size;y\n20;red;1;0\n;blue;2;1\n40;;3;0\n")
+    (tmp_path / "tokens.csv").write_text("label\n0,70000,8\n1,9\n")
+    run(package, """
+import os, sys, tombola
+os.chdir(sys.argv[1])
+for features in ("age,color", ["age", "color"], ("age", "color")):
+    with tombola.serve("people.csv", label="y", features=features, missing="mean", onehot="*", unseen="bad", delimiter=";") as server:
+        with tombola.Loader(server) as loader:
+            assert loader.feature_names == ("age", "color=blue", "color=red")
+            ids, labels, x = next(iter(loader))
+            assert x[ids.tolist().index(1)].tolist() == [30, 1, 0]
+with tombola.serve("tokens.csv", longest="any", element="i32") as server, tombola.Loader(server) as loader:
+    assert (loader.varies, loader.dtype, loader.features) == (True, "int32", 2)
+""", tmp_path)
+
+
 def test_serve_takes_any_name_and_keeps_no_pipe(package, tmp_path):  # noqa: F811
     """Names that are not UTF-8, which its messages then contain, and bytes; and no warning that something is left open."""
     run(package, """

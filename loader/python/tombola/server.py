@@ -35,7 +35,8 @@ exit "$status"
 """
 _SCHEME = re.compile("(csv|idx|parquet|rows|sqlite|range|postgres(ql)?):")
 _DRAIN_S = 0.1  # nobody needs to notice that it ends; an ack may be on its way from another process
-_COLUMNS = ("id", "label", "weight", "group", "header", "table")
+_PARAMETERS = ("id", "label", "weight", "group", "features", "missing", "onehot", "unseen", "header", "delimiter", "longest", "table",
+               "element")  # of a store's URI
 
 
 def program() -> str:
@@ -47,14 +48,19 @@ def program() -> str:
     return path
 
 
-def store_uri(store: str | os.PathLike[str], columns: Mapping[str, Any]) -> str:
-    """A path or URI with `columns` appended as parameters."""
+def _parameter(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def store_uri(store: str | os.PathLike[str], parameters: Mapping[str, Any]) -> str:
+    """A path or URI with `parameters` appended."""
     try:
         uri = os.fsdecode(store)
     except TypeError:
         raise UsageError(f"store is {store!r:.80}; give a path, or a URI such as sqlite:train.db") from None
-    texts = {name: {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-             for name, value in columns.items() if value is not None}
+    texts = {name: _parameter(value) for name, value in parameters.items() if value is not None}
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in texts.items())
     if not query:
         return uri
@@ -72,8 +78,8 @@ class Server:
     """A tombola-sampler that ends with close(), with the `with` block, or with this process, even if that is killed."""
 
     def __init__(self, store: str | os.PathLike[str], *, listen: str = "127.0.0.1:0", **options: Any) -> None:
-        columns = {name: options.pop(name) for name in _COLUMNS if name in options}
-        self.store = store_uri(store, columns)
+        parameters = {name: options.pop(name) for name in _PARAMETERS if name in options}
+        self.store = store_uri(store, parameters)
         words = [program(), "serve", "--store", self.store, "--listen", listen]
         for name, value in {"drain": _DRAIN_S, **options}.items():
             if value is None or value is False:
@@ -155,7 +161,8 @@ def _end(process: subprocess.Popen[str], owner: int) -> None:
 def serve(store: str | os.PathLike[str], **options: Any) -> Server:
     """Starts a sampler over `store` on a free port of this machine: tombola.serve("train.csv", label="species").
 
-    `label`, `id`, `weight`, `group`, `header` and `table` are parameters of the store's URI; all others are options of
+    `label`, `id`, `weight`, `group`, `features`, `missing`, `onehot`, `unseen`, `header`, `delimiter`, `longest`, `table` and
+    `element` are parameters of the store's URI: features=["a", "b"], missing="mean". All others are options of
     `tombola-sampler serve`: seed=1, epochs=10, design="equal", state="state" (None or False: omitted). A Loader accepts the
     server instead of a URL, and uses its store.
     """
