@@ -102,8 +102,17 @@ class Loader:
                     rows are sorted by length and cut into batches, whose order depends on the seed; each row still comes
                     once an epoch. 0: batches as the sampler cuts them
     epochs          per loop; 0: the loop ends with the stream
-    stream, worker, first_index, batches, bad_rows (fail, skip, replace), slots, fetchers, patience (seconds; None: no
-                    limit), trust_labels: as in tombola.h
+    stream          the sampler's; None: "default"
+    worker          with pull="lease": this loader's name on the sampler's page, 1 to 128 of [A-Za-z0-9._:-], unique among
+                    running programs; None: a generated one
+    first_index     with pull="index": the first batch's number
+    batches         the loader ends after this many; 0: with the stream
+    bad_rows        a row that cannot be decoded, or is not in the store: "fail" ends the loop with an error; "skip"
+                    leaves it out of its batch, which may have no row left; "replace" makes it zeros, with label 0
+    slots           how many batches may be out at once; 0: 8, or up to 16 for leases and 64 by index, fewer if they are large
+    fetchers        threads that fetch rows; 0: 1
+    patience        seconds after which a loop fails if the sampler does not answer; None: no limit
+    trust_labels    True: does not compare the store's labels with the sampler's
     cache           bytes of memory for rows, all or as many as fit, filled while the first batches are fetched; "auto":
                     half of the free memory of the machine or container, or none with a cache_dir; 0: none
     resident        bytes of device memory for rows that stay there as stored: each is copied once. "auto": on a GPU all
@@ -365,7 +374,10 @@ class Loader:
             loop.begin_again()
 
     def stats(self) -> dict[str, int]:
-        """Counts and times as in tombola.h, after close() the last ones: batches, rows, wait_ns, lost, ..."""
+        """Counts and times, after close() the last ones. batches, rows, bytes (of features): handed out. bad_rows: skipped or
+        replaced. pull_ns, fetch_ns, copy_ns: the threads worked. wait_ns: loops waited, without the first batch. first_ns: from
+        opening to the first batch. lost: leases that expired, or that the sampler withdrew or forgot, before the ack: others may
+        also get those batches. resident_rows: rows in device memory now. copied_rows: rows fetched and copied there so far."""
         return self._feed.stats()
 
     def __reduce__(self) -> NoReturn:
