@@ -1334,6 +1334,20 @@ with tombola.serve(sys.argv[1] + "?header=no", label=0) as server:
     assert "cannot open /nowhere.csv" in out and "<tombola.Server of range:100 at http://127.0.0.1:" in out
 
 
+def test_a_server_is_given_to_no_other_process(package):  # noqa: F811
+    run(package, """
+import copy, pickle, tombola
+with tombola.serve("range:100") as server:
+    for call in (pickle.dumps, copy.copy, copy.deepcopy):
+        try:
+            call(server)
+        except TypeError as error:
+            assert "give others its url and its store" in str(error), error
+        else:
+            raise AssertionError(call)
+""")
+
+
 def test_serve_takes_the_parameters_of_a_store(package, tmp_path):  # noqa: F811
     (tmp_path / "people.csv").write_text("age;color;size;y\n20;red;1;0\n;blue;2;1\n40;;3;0\n")
     (tmp_path / "tokens.csv").write_text("label\n0,70000,8\n1,9\n")

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 from tombola.errors import SamplerError, UsageError
@@ -137,6 +137,9 @@ class Server:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Server ends with its process, and is neither copied nor pickled: give others its url and its store")
 
     def __repr__(self) -> str:
         return f"<tombola.Server of {without_password(self.store)} at {self.url}>"
