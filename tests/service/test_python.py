@@ -1201,6 +1201,24 @@ assert now["acked"] <= 40, now
 """, "--lease", 30)
 
 
+def test_a_loop_of_a_task_that_ends_leaves_no_lease(program):
+    """While the task runs on, and has the last batch's arrays. Each batch comes by the thread that waits."""
+    program("""
+import asyncio
+take = tombola.Loader._take
+tombola.Loader._take = lambda loader, timeout_ms=-1: timeout_ms != 0 and take(loader, timeout_ms)
+
+async def main():
+    async for ids, labels, x in tombola.Loader(url, store, batch_size=100):
+        pass
+    wait_for(lambda: status(url)["leased"] == 0)
+
+asyncio.run(main())
+now = status(url)
+assert now["acked"] == 20, now
+""", "--lease", 3600)
+
+
 def test_a_task_that_is_cancelled_twice_leaves_its_batch_to_the_next_one(program):
     """As by its program, and then by asyncio.run() at the end, while the batch is on its way."""
     program("""

@@ -500,6 +500,7 @@ class AsyncEpoch(Epoch):
         if not batch or self._is_over(batch):
             self._ended = True
             self._thread.shutdown(wait=False)
+            del batch  # the exception keeps this frame for longer than the loop keeps the loader, which releases it
             raise StopAsyncIteration
         arrays = self._loader._show(batch)
         self.hold(batch)
@@ -508,19 +509,21 @@ class AsyncEpoch(Epoch):
     async def _wait(self) -> _core.Batch | None:
         """Waits in the thread unless a batch is ready; a cancelled task leaves its batch to the next one."""
         loader = self._loader
-        batch = loader._take(0)
-        while batch is False:
-            waiting = asyncio.get_running_loop().run_in_executor(self._thread, loader._take, _SLICE_MS)
+        taken = [loader._take(0)]  # a future that returned the batch would keep it while the task runs on
+        while taken[0] is False:
+            taken.clear()
+            waiting = asyncio.get_running_loop().run_in_executor(self._thread, lambda: taken.append(loader._take(_SLICE_MS)))
             try:
-                batch = await asyncio.shield(waiting)
+                await asyncio.shield(waiting)
             except asyncio.CancelledError:
                 while not waiting.done():  # it may be cancelled again meanwhile
                     with contextlib.suppress(asyncio.CancelledError):
                         await asyncio.wait((waiting,))
-                if late := waiting.result():
+                waiting.result()
+                if late := taken.pop():
                     loader._waiting.append(late)
                 raise
-        return batch or None
+        return taken.pop() or None
 
 
 _Loop = TypeVar("_Loop", bound=Epoch)
