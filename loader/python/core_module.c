@@ -72,7 +72,9 @@ static PyObject *core_log_level(PyObject *module, PyObject *args)
 static PyMethodDef core_methods[] = {
     {"set_errors", core_set_errors, METH_O, "The classes of errors by status."},
     {"version", core_version, METH_NOARGS, "libtombola's."},
-    {"log_level", core_log_level, METH_VARARGS, "0 all, 1 news, 2 warnings, 3 errors."},
+    {"log_level", core_log_level, METH_VARARGS,
+     "log_level(level)\n--\n\nThe least severe messages that go to standard error: 0 all, 1 info, "
+     "2 warnings (the default), 3 errors."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1857,6 +1857,27 @@ def test_the_examples_of_the_readme(package, demo, tmp_path):  # noqa: F811
     check_examples(package, demo, tmp_path, 4, None)
 
 
+def test_the_log_has_levels(package, tmp_path):  # noqa: F811
+    (tmp_path / "train.csv").write_text("label,a\n0,1\n1,x\n")
+    run(package, """
+import os, sys, tombola
+os.chdir(sys.argv[1])
+log = os.open("log", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+console = os.dup(2)
+with tombola.serve("train.csv") as server:
+    for level, tells in ((None, True), (3, False), (2, True)):
+        os.ftruncate(log, 0)
+        os.dup2(log, 2)
+        if level is not None:
+            tombola.log_level(level)
+        with tombola.Loader(server, pull="index", bad_rows="skip") as loader:
+            assert sum(len(ids) for ids, labels, x in loader) == 1
+        os.dup2(console, 2)
+        with open("log") as file:
+            assert ("the row is skipped" in file.read()) == tells, level
+""", tmp_path)
+
+
 # ---- torch --------------------------------------------------------------------------------------------------
 
 TORCH = """

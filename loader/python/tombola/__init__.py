@@ -9,7 +9,7 @@
 import os as _os
 from pathlib import Path as _Path
 
-from tombola._core import version as _version
+from tombola._core import log_level, version as _version
 from tombola.errors import (
     ConflictError, DiskError, Error, InputError, Interrupted, NotFoundError, OutOfMemoryError, SamplerError,
     SamplerTimeoutError, UnavailableError, UsageError,
@@ -22,5 +22,5 @@ if (_parquet := _Path(__file__).with_name("tombola_parquet.so")).exists():  # fo
     _os.environ.setdefault("TOMBOLA_PARQUET_MODULE", str(_parquet))
 __all__ = [
     "ConflictError", "DiskError", "Error", "InputError", "Interrupted", "Loader", "NotFoundError", "OutOfMemoryError",
-    "SamplerError", "SamplerTimeoutError", "Server", "UnavailableError", "UsageError", "serve",
+    "SamplerError", "SamplerTimeoutError", "Server", "UnavailableError", "UsageError", "log_level", "serve",
 ]
