@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignore[misc]
     """Batches of a Loader that opens in the reading process: this one, or each worker of a DataLoader.
 
+        import tombola.torch
         dataset = tombola.torch.Dataset(sampler=url, store="sqlite:train.db", batch_size=100)
         for ids, labels, x in torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2):
             train(x, labels)
