@@ -1352,6 +1352,21 @@ with tombola.serve(sys.argv[1] + "?header=no", label=0) as server:
     assert "cannot open /nowhere.csv" in out and "<tombola.Server of range:100 at http://127.0.0.1:" in out
 
 
+def test_serve_takes_options_as_python_has_them(package):  # noqa: F811
+    """Not only texts as on a command line."""
+    run(package, """
+import numpy, tombola
+
+def labels_of(**options):
+    with tombola.serve("range:1000?labels=2", epochs=1, **options) as server, tombola.Loader(server) as loader:
+        return numpy.concatenate([labels for ids, labels, x in loader])
+
+drawn = labels_of(design="quota", shares={0: 0.75, 1: 0.25})
+assert (drawn == 0).sum() == 3 * (drawn == 1).sum()
+assert len(labels_of(splits=[0, 0, 1], split="test")) == len(labels_of(splits=(1, 0.0, 0), split="train")) == 1000
+""")
+
+
 def test_a_server_is_given_to_no_other_process(package):  # noqa: F811
     run(package, """
 import copy, pickle, tombola

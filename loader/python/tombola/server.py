@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -48,9 +49,12 @@ def program() -> str:
     return path
 
 
-def _parameter(value: Any) -> str:
+def _word(value: Any) -> str:
+    """As the URI of a store, or an option of `serve`, has it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):
+        return json.dumps(value)
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
@@ -60,7 +64,7 @@ def store_uri(store: str | os.PathLike[str], parameters: Mapping[str, Any]) -> s
         uri = os.fsdecode(store)
     except TypeError:
         raise UsageError(f"store is {store!r:.80}; give a path, or a URI such as sqlite:train.db") from None
-    texts = {name: _parameter(value) for name, value in parameters.items() if value is not None}
+    texts = {name: _word(value) for name, value in parameters.items() if value is not None}
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in texts.items())
     if not query:
         return uri
@@ -86,7 +90,7 @@ class Server:
                 continue
             words.append(f"--{name.replace('_', '-')}")
             if value is not True:
-                words.append(str(value))
+                words.append(_word(value))
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, "tombola", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace",
@@ -166,7 +170,7 @@ def serve(store: str | os.PathLike[str], **options: Any) -> Server:
 
     `label`, `id`, `weight`, `group`, `features`, `missing`, `onehot`, `unseen`, `header`, `delimiter`, `longest`, `table` and
     `element` are parameters of the store's URI: features=["a", "b"], missing="mean". All others are options of
-    `tombola-sampler serve`: seed=1, epochs=10, design="equal", state="state" (None or False: omitted). A Loader accepts the
-    server instead of a URL, and uses its store.
+    `tombola-sampler serve`: seed=1, epochs=10, splits=[0.8, 0.1, 0.1], state="state" (None or False: omitted). A Loader
+    accepts the server instead of a URL, and uses its store.
     """
     return Server(store, **options)
