@@ -240,7 +240,16 @@ static size_t count_unacked(struct lease_keeper *keeper)
     return done;
 }
 
-/* Acks what was put back, and releases the rest. */
+static bool has_leased(struct lease_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    bool has = keeper->expires_ms > 0;
+    pthread_mutex_unlock(&keeper->lock);
+    return has;
+}
+
+/* Acks what was put back, and releases the rest. If the sampler refuses that, as it refused each
+ * draw (no token, no such stream), there is nothing to release, and the draw's error is enough. */
 static void end(struct lease_keeper *keeper)
 {
     enum error error = OK;
@@ -249,7 +258,8 @@ static void end(struct lease_keeper *keeper)
         ;
     if (!error)
         error = sampler_client_settle(keeper->client, "release", keeper->worker, NULL, 0, NULL);
-    if (error)
+    bool refused = error == ERROR_USAGE || error == ERROR_NOT_FOUND;
+    if (error && (!refused || has_leased(keeper)))
         log_warning("leases of worker %s: %s; those that are left expire (of trained batches, "
                     "which are redelivered: %zu)",
                     keeper->worker, error_message(), count_unacked(keeper));

@@ -19,6 +19,7 @@ import numpy
 import pytest
 
 from conftest import PATIENCE_S, SANITIZED, SEED, check_alive_to_the_end, environment, free_port, peak_kib, program, run, run_fails, wait_for
+from test_http_access import token_file
 
 
 def pull_bytes(*arguments, stdout=subprocess.PIPE, status=0, **more):
@@ -478,6 +479,15 @@ def test_wrong_options(arguments, says, stores):
     arguments = [stores["csv"] if word == "STORE" else word for word in arguments]
     done = run_fails("loader", "pull", *arguments, status=2, says=says)
     assert done.stdout == ""
+
+
+def test_what_refuses_each_draw_is_told_once(stores, sampler, tmp_path):
+    """Not again as a warning of leases, of which there are none."""
+    tokens = token_file(tmp_path / "tokens.json", {"ops": (["read", "draw"], ["*"])})
+    for stream, words, says in (("none", (), 'there is no stream "none"'), ("default", ("--token-file", tokens), "a token is needed")):
+        served = sampler("--store", stores["csv"], *words)
+        done = run_fails("loader", "pull", "--sampler", served.url, "--store", stores["csv"], "--lease", "--stream", stream, says=says)
+        assert done.stderr.count(says) == 1 and "leases of worker" not in done.stderr, done.stderr
 
 
 def test_help_tells_the_formats():
