@@ -1367,6 +1367,26 @@ assert len(labels_of(splits=[0, 0, 1], split="test")) == len(labels_of(splits=(1
 """)
 
 
+def test_serve_passes_on_what_its_sampler_warns_of(package, tmp_path):  # noqa: F811
+    (tmp_path / "prices.csv").write_text("area,price\n" + "".join(f"{i},{i}.5\n" for i in range(2000)))
+    run(package, """
+import os, sys, tombola
+os.chdir(sys.argv[1])
+said = os.open("said", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+console = os.dup(2)
+for options, warns, informs in (({}, True, False), ({"log_level": "error"}, False, False), ({"log_level": "info"}, True, True)):
+    os.ftruncate(said, 0)
+    os.dup2(said, 2)
+    server = tombola.serve("prices.csv", label="price", **options)
+    server.close()
+    server._reader.join()
+    os.dup2(console, 2)
+    with open("said") as file:
+        text = file.read()
+    assert ("--design srs" in text, " info " in text) == (warns, informs), text
+""", tmp_path)
+
+
 def test_a_server_is_given_to_no_other_process(package):  # noqa: F811
     run(package, """
 import copy, pickle, tombola

@@ -35,6 +35,8 @@ kill -9 "$guard" 2>/dev/null  # SIGTERM may be blocked here
 exit "$status"
 """
 _SCHEME = re.compile("(csv|idx|parquet|rows|sqlite|range|postgres(ql)?):")
+_WARNING = re.compile(r"\S+ (warning|error) ")
+_ANY_LINE = re.compile(r"\S+ (debug|info|warning|error) ")  # of the log; what ends its start is in the exception
 _DRAIN_S = 0.1  # nobody needs to notice that it ends; an ack may be on its way from another process
 _PARAMETERS = ("id", "label", "weight", "group", "features", "missing", "onehot", "unseen", "header", "delimiter", "longest", "table",
                "element")  # of a store's URI
@@ -97,6 +99,7 @@ class Server:
             start_new_session=True)
         self._closes = weakref.finalize(self, _end, self._process, os.getpid())
         self._said: list[str] = []
+        self._shows = _ANY_LINE if options.get("log_level") else _WARNING
         self._lessees: weakref.WeakSet[Loader] = weakref.WeakSet()
         self._reader = threading.Thread(target=self._read, name="tombola-serve", daemon=True)
         try:
@@ -123,6 +126,9 @@ class Server:
             for line in stderr:
                 self._said.append(line)
                 del self._said[:-100]
+                if self._shows.match(line):
+                    with contextlib.suppress(OSError):
+                        os.write(2, line.encode(errors="replace"))  # as libtombola's; sys.stderr may end before this thread
 
     @property
     def log(self) -> str:
@@ -171,6 +177,7 @@ def serve(store: str | os.PathLike[str], **options: Any) -> Server:
     `label`, `id`, `weight`, `group`, `features`, `missing`, `onehot`, `unseen`, `header`, `delimiter`, `longest`, `table` and
     `element` are parameters of the store's URI: features=["a", "b"], missing="mean". All others are options of
     `tombola-sampler serve`: seed=1, epochs=10, splits=[0.8, 0.1, 0.1], state="state" (None or False: omitted). A Loader
-    accepts the server instead of a URL, and uses its store.
+    accepts the server instead of a URL, and uses its store. The sampler's warnings go to standard error; log_level="info" adds
+    the progress of long work, "error" leaves warnings out.
     """
     return Server(store, **options)
