@@ -307,10 +307,10 @@ TOMBOLA_API int tombola_feed_open(const struct tombola_options *options,
                                   struct tombola_feed **ret_feed);
 /* May be called at any time. Batches that are out stay valid, and may only be put back or dropped;
  * the last of them frees the feed and its memory. Batches that were put back are then acked, and
- * those that were not handed out are released to other workers. Returns within a second even if
- * something hangs: a thread stuck in a system call (a file server that is away) is left behind with
- * its memory, and a warning is logged; if acks are among what is left behind, it counts them. NULL
- * is allowed. */
+ * those that were not handed out are released to other workers, if their leases have not expired
+ * before. Returns within a second even if something hangs: a thread stuck in a system call (a file
+ * server that is away) is left behind with its memory, and a warning is logged; if acks are among
+ * what is left behind, it counts them. NULL is allowed. */
 TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
 
 #define TOMBOLA_FOREVER (-1)

@@ -89,6 +89,7 @@ void feed_cancel(struct feed *feed)
     if (feed->ring)
         ring_stop(feed->ring);
     puller_cancel(feed->puller);
+    lease_keeper_leave(feed->leases);
     fetchers_cancel(feed->fetchers);
 }
 

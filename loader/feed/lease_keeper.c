@@ -43,7 +43,7 @@ struct lease_keeper {
     int64_t renew_ns, expires_ms; /* when to renew all leases next; for how long */
     int64_t ack_ns;               /* send no acks before */
     int64_t dropped_until_ns;     /* a dropped lease is ours until then, by clock_boot_ns() */
-    bool hurried, stopping;
+    bool hurried, leaving, stopping;
     bool warned_of_out, warned_of_ahead; /* the thread's */
 };
 
@@ -203,7 +203,7 @@ static enum error renew(struct lease_keeper *keeper)
     pthread_mutex_lock(&keeper->lock);
     keeper->renew_ns = INT64_MAX;
     for (size_t i = 0; i < keeper->list.count; i++)
-        keeper->list.leases[i].due = true;
+        keeper->list.leases[i].due = !keeper->leaving || keeper->list.leases[i].out;
     pthread_mutex_unlock(&keeper->lock);
     while (!error && work(keeper, false, &error))
         ;
@@ -350,6 +350,15 @@ void lease_keeper_watch(struct lease_keeper *keeper, _Atomic size_t *unacked)
     pthread_mutex_lock(&keeper->lock);
     keeper->unacked = unacked;
     count_done(keeper, keeper->done);
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+void lease_keeper_leave(struct lease_keeper *keeper)
+{
+    if (!keeper)
+        return;
+    pthread_mutex_lock(&keeper->lock);
+    keeper->leaving = true;
     pthread_mutex_unlock(&keeper->lock);
 }
 

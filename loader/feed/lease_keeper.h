@@ -29,6 +29,9 @@ enum error lease_keeper_start(const char *url, const struct http_credentials *cr
 /* Keeps *unacked equal to the number of leases whose batches were put back and that are not acked
  * yet, until the keeper's thread has ended. */
 void lease_keeper_watch(struct lease_keeper *keeper, _Atomic size_t *unacked);
+/* No more batches are handed out: renews only leases whose batches are out, so that others get the
+ * rest, even if the last of those is put back late or never. NULL is legal. */
+void lease_keeper_leave(struct lease_keeper *keeper);
 /* Acks what was put back, releases the rest, ends the thread. NULL is legal. */
 void lease_keeper_stop(struct lease_keeper *keeper);
 

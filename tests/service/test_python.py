@@ -1735,6 +1735,24 @@ assert loader.stats()["batches"] == 1, "as it was"
 """)
 
 
+def test_a_loader_that_is_closed_in_a_loop_leaves_what_it_fetched_ahead(program):
+    """Only the loop's current batch stays its own, for as long as there is the loop."""
+    program("""
+import threading
+closed, other = tombola.Loader(url, store), tombola.Loader(url, store)
+loop = iter(closed)
+first = next(loop)[0].tolist()
+closed.close()
+timer = threading.Timer(60, other.interrupt)
+timer.start()
+rest = iter(other)
+ids = [id for batch in range(19) for id in next(rest)[0].tolist()]
+assert sorted(first + ids) == list(range(2000))
+del loop
+timer.cancel()
+""", "--lease", 1, "--epochs", 1)
+
+
 def test_a_process_of_multiprocessing_gives_its_leases_back(program):
     """It ends without atexit: what it trained is acked, what it fetched ahead is lent to others at once."""
     program("""

@@ -391,7 +391,7 @@ class Loader:
         self._feed.interrupt()
 
     def close(self) -> None:
-        """Ends the threads. Arrays stay valid; untrained batches are redelivered."""
+        """Ends the threads. Arrays stay valid; untrained batches are redelivered, a loop's current one once the loop has ended."""
         self._at_exit.detach()
         self._waiting.clear()
         self._feed.close()
