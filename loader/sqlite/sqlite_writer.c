@@ -437,7 +437,7 @@ static enum error create_index(struct sqlite_writer *writer)
 {
     const struct store_info *info = writer->writer.info;
     return run_format(writer,
-                      sqlite3_mprintf("CREATE UNIQUE INDEX \"%w_keys\" ON \"%w\" (id%s%s%s)",
+                      sqlite3_mprintf("CREATE UNIQUE INDEX \"%w/keys\" ON \"%w\" (id%s%s%s)",
                                       writer->writer.table, writer->writer.table,
                                       has_label(writer) ? ", label" : "",
                                       info->weight_column ? ", weight" : "",

@@ -258,7 +258,7 @@ static enum error make_statements(struct sqlite_store *store)
     char *index = NULL;
     enum error error = OK;
     if (is_as_imported(store)) {
-        index = sqlite3_mprintf("%s_keys", store->table.name);
+        index = sqlite3_mprintf("%s/keys", store->table.name);
         error = index ? OK : error_set_memory(strlen(store->table.name), "an SQLite statement");
     }
     if (!error)

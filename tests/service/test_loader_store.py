@@ -539,6 +539,8 @@ def test_import_keeps_the_other_tables(tmp_path):
     run_fails("loader", "import", pixels, f"sqlite:{path}?table=tall", says="--force")
     run("loader", "import", pixels, f"sqlite:{path}?table=tall", "--force")
     assert info(f"sqlite:{path}?table=tall")["rows"] == 3 and info(f"sqlite:{path}?table=pixels")["digest"]
+    run("loader", "import", pixels, f"sqlite:{path}?table=pixels_keys")  # not the name of that table's index
+    assert info(f"sqlite:{path}?table=pixels")["rows"] == info(f"sqlite:{path}?table=pixels_keys")["rows"] == 3
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT count(*) FROM diary").fetchone() == (1,)
         database.execute("PRAGMA journal_mode=WAL")
