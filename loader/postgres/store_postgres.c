@@ -24,7 +24,8 @@ static bool has_imported_columns(const struct postgres_table *table,
         if (made[i] && choice->names[i] && strcmp(choice->names[i], made[i]) != 0)
             return false;
     }
-    return table->facts.there && choice->only_count == 0 && table->format.blob &&
+    bool has_none = table->facts.features == 0 && table->format.feature_columns == 0;
+    return table->facts.there && choice->only_count == 0 && (table->format.blob || has_none) &&
            table->format.element == table->facts.element;
 }
 

@@ -118,9 +118,10 @@ def test_a_table_is_not_imported_over_itself(server, source):
     assert server.sql("COPY (SELECT DISTINCT note FROM samples) TO STDOUT") == "dear\n" and info(server.uri("copy"))["rows"] == 9
 
 
-def test_verify_tells_that_rows_were_changed(server, source):
+@pytest.mark.parametrize("header, row", [("id,label,x", "1,2"), ("id,label", "1")], ids=["features", "no features"])
+def test_verify_tells_that_rows_were_changed(server, source, header, row):
     server.sql("DROP TABLE IF EXISTS samples")
-    run("loader", "import", source("id,label,x", lambda dice: "1,2", 10), server.uri("samples"))
+    run("loader", "import", source(header, lambda dice: row, 10), server.uri("samples"))
     old = digest(server.uri("samples"))
     server.sql("UPDATE samples SET label = 2 WHERE id = (SELECT min(id) FROM samples)")
     assert info(server.uri("samples"))["digest"] is None
