@@ -175,7 +175,6 @@ static enum error drop_table(struct sqlite_writer *writer)
     return run_format(writer, sqlite3_mprintf("DROP %s \"%w\"", kind, writer->writer.table));
 }
 
-/* Nobody else has the file, and any failure discards it: no journal, no syncs. */
 static enum error create_tables(struct sqlite_writer *writer)
 {
     const struct store_info *info = writer->writer.info;
@@ -183,11 +182,8 @@ static enum error create_tables(struct sqlite_writer *writer)
     size_t row_bytes = info->lengths == LENGTHS_ALIKE
                            ? info->features * element_bytes(info->element)
                            : (size_t)(all / (uint64_t)info->rows);
-    enum error error = run_format(writer, sqlite3_mprintf("PRAGMA page_size=%d;"
-                                                          "PRAGMA journal_mode=OFF;"
-                                                          "PRAGMA synchronous=OFF;"
-                                                          "PRAGMA cache_size=-16384;",
-                                                          page_bytes(row_bytes)));
+    enum error error =
+        run_format(writer, sqlite3_mprintf("PRAGMA page_size=%d", page_bytes(row_bytes)));
     if (error)
         return error;
     error = drop_table(writer);
@@ -224,6 +220,7 @@ static int is_stopped(void *context)
     return stop_requested();
 }
 
+/* Nobody else has the file, and any failure discards it: no journal, no syncs. */
 static enum error connect_writer(struct sqlite_writer *writer)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
@@ -234,7 +231,9 @@ static enum error connect_writer(struct sqlite_writer *writer)
         return sqlite_refuse(writer->connection, result, writer->path, "create it");
     sqlite3_extended_result_codes(writer->connection, 1);
     sqlite3_progress_handler(writer->connection, PROGRESS_STEPS, is_stopped, NULL);
-    return OK;
+    return run_format(writer, sqlite3_mprintf("PRAGMA journal_mode=OFF;"
+                                              "PRAGMA synchronous=OFF;"
+                                              "PRAGMA cache_size=-16384;"));
 }
 
 static enum error copy_pages(struct sqlite_writer *writer, sqlite3 *from)

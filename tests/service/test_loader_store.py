@@ -4,10 +4,12 @@ the user is not as one would wish."""
 
 import bz2
 import contextlib
+import ctypes
 import fcntl
 import gzip
 import json
 import os
+import re
 import resource
 import signal
 import sqlite3
@@ -545,6 +547,25 @@ def test_import_keeps_the_other_tables(tmp_path):
         assert database.execute("SELECT count(*) FROM diary").fetchone() == (1,)
         database.execute("PRAGMA journal_mode=WAL")
     run_fails("loader", "import", pixels, f"sqlite:{path}?table=more", "--force", says="WAL")
+
+
+def created(folder, act):
+    """The names of the files that are made in a folder while act() runs (inotify)."""
+    libc = ctypes.CDLL(None)
+    with open(libc.inotify_init1(os.O_NONBLOCK), "rb", buffering=0) as events:
+        assert libc.inotify_add_watch(events.fileno(), os.fsencode(folder), 0x100) > 0  # IN_CREATE
+        act()
+        seen = events.read(1 << 16) or b""
+    return [os.fsdecode(name) for name in re.findall(rb"[!-~]+[.][!-~]+", seen)]
+
+
+def test_import_writes_no_journal(tmp_path):
+    """A killed one would leave it; nor is there anything that it could save."""
+    csv = write(tmp_path, "a.csv", "label,a\n1,2\n")
+    for table in ("one", "two"):
+        names = created(tmp_path, lambda to=f"sqlite:{tmp_path}/a.db?table={table}": run("loader", "import", csv, to))
+        assert [name for name in names if name.startswith("a.db.tmp.")], names
+        assert not [name for name in names if name.endswith("-journal")], names
 
 
 @FILES
