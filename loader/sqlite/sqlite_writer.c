@@ -79,7 +79,7 @@ static enum error is_free(const char *path, bool *ret_free)
 {
     struct stat status;
     *ret_free = true;
-    if (lstat(path, &status))
+    if (stat(path, &status))
         return errno == ENOENT ? OK : error_set_errno(ERROR_IO, errno, "cannot look at %s", path);
     if (S_ISDIR(status.st_mode))
         return error_set(ERROR_USAGE, "%s is a folder; import writes a file", path);

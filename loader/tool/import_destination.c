@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/tool/import_destination.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,11 +85,27 @@ void import_destination_release(struct import_destination *destination)
     uri_release(&destination->uri);
 }
 
+/* A link is followed to the file that is replaced; where there is none yet, the rows would take the
+ * link's own place. */
+static enum error check_link(const char *path)
+{
+    struct stat status;
+    if (lstat(path, &status) || !S_ISLNK(status.st_mode) || !stat(path, &status) || errno != ENOENT)
+        return OK;
+    return error_set(ERROR_USAGE,
+                     "%s is a symbolic link to a file that does not exist; name that file, or "
+                     "remove the link",
+                     path);
+}
+
 enum error import_destination_open(struct import_destination *destination, bool force)
 {
-    enum error error = destination->ops->is_server /* its driver knows more parameters */
-                           ? OK
-                           : uri_query_finish(&destination->uri.query);
+    enum error error = OK;
+    if (!destination->ops->is_server) { /* its driver knows more parameters */
+        error = uri_query_finish(&destination->uri.query);
+        if (!error)
+            error = check_link(destination->uri.path);
+    }
     return error ? error
                  : store_writer_open(destination->ops, &destination->uri, destination->table, force,
                                      &destination->writer);

@@ -138,6 +138,19 @@ def test_links_to_a_database(tmp_path):
     assert [one.name for one in real.parent.iterdir()] == ["rows.db"] and len([*link.parent.iterdir()]) == 1
 
 
+@FILES
+def test_a_link_to_nothing_is_not_replaced(tmp_path, file):
+    csv, link = write(tmp_path, "rows.csv", "id,label,x\n4,1,2\n"), tmp_path / file
+    link.symlink_to("other/disk")
+    for force in ([], ["--force"]):
+        run_fails("loader", "import", *force, csv, link, says=f"{file} is a symbolic link to a file that does not exist")
+    assert link.is_symlink()
+    (tmp_path / "other").mkdir()
+    write(tmp_path, "other/disk", "")
+    run("loader", "import", csv, link)
+    assert link.is_symlink() and info(link)["rows"] == 1
+
+
 def test_a_file_that_is_given_twice(tmp_path):
     path = write(tmp_path, "p0.csv", "id,label,x\n4,1,2\n")
     (tmp_path / "p1.csv").symlink_to(path)
