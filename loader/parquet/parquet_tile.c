@@ -168,6 +168,15 @@ static bool take_text(const struct arrow_values *values, int64_t row, char *room
            text_is_utf8(ret_text->data, ret_text->length);
 }
 
+static const char *text_wanted(const struct arrow_values *values, int64_t row,
+                               const char *otherwise)
+{
+    char room[ARROW_TEXT_BYTES];
+    struct text text = {.length = 0};
+    return arrow_values_text(values, row, room, &text) && text.length > 0 ? "UTF-8 text without NUL"
+                                                                          : otherwise;
+}
+
 static bool take_weight(const struct arrow_values *values, int64_t row, double *ret_weight)
 {
     bool known;
@@ -190,10 +199,10 @@ static enum error take_keys(struct parquet_tile *tile, const struct parquet_curs
             wanted = "an id from 0 to 9223372036854775807";
         else if (column->role == COLUMN_LABEL &&
                  !take_text(values, at, tile->texts[0][i], &row->label))
-            wanted = "a label";
+            wanted = text_wanted(values, at, "a label");
         else if (column->role == COLUMN_GROUP &&
                  !take_text(values, at, tile->texts[1][i], &row->group))
-            wanted = "a group";
+            wanted = text_wanted(values, at, "a group");
         else if (column->role == COLUMN_WEIGHT && !take_weight(values, at, &row->weight))
             wanted = WEIGHT_WANTED;
         if (wanted) {

@@ -164,6 +164,8 @@ def refused():
     write("empty", {"label": of(pa.int8(), []), "x": of(pa.int8(), [])})
     write("null-feature", {"label": two, "x": of(pa.int32(), [1, None])})
     write("null-label", {"label": of(pa.int8(), [1, None]), "x": two})
+    write("nul-label", {"label": of(pa.string(), ["a", "b\0c"]), "x": two})
+    write("empty-label", {"label": of(pa.string(), ["a", ""]), "x": two})
     write("null-id", {"id": of(pa.int64(), [3, None]), "label": two, "x": two})
     write("null-item", {"label": two, "x": of(pa.list_(pa.int32()), [[1, 2], [3, None]])})
     write("null-list", {"label": two, "x": of(pa.list_(pa.int32()), [[1, 2], None])})

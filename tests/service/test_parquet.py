@@ -210,6 +210,8 @@ def test_memory_holds_a_batch_however_well_pages_encode_it(files, module):
     ("nan", "", 'row 1: column "x" is nan; a number belongs there'),
     ("too-large", "", 'row 1: column "x" is 1e+300; a number that fits 32-bit float'),
     ("nan-label", "", 'row 1: column "label" is nan; a label belongs there'),
+    ("nul-label", "", 'row 1: column "label" is "b?c"; UTF-8 text without NUL belongs there'),
+    ("empty-label", "", 'row 1: column "label" is ""; a label belongs there'),
     ("words", "", 'row 1: column "x" is "Rome"; a number belongs there; features=A,B,C in the URI names'),
     ("ragged", "", 'row 1: column "x" is a list of 1 item; a list of 2 belongs there; longest=any in the URI takes rows of'),
     ("ragged-empty", "", 'row 1: column "x" is a list of 1 item; a list of 0 belongs there; longest=any in the URI takes rows of'),
