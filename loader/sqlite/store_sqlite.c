@@ -301,6 +301,19 @@ static enum error count_rows(struct sqlite_store *store, sqlite3 *connection)
     return OK;
 }
 
+/* A statement's columns are the four keys, the features, and perhaps the row's number. */
+static enum error check_width(const struct sqlite_store *store, sqlite3 *connection)
+{
+    int keys = 4 + (store->table.row_name != NULL);
+    int most = sqlite3_limit(connection, SQLITE_LIMIT_COLUMN, -1) - keys;
+    if (store->keys_only || store->table.feature_count <= (size_t)most)
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "%s: table \"%s\" has %zu columns of features, and SQLite reads at most %d at "
+                     "once; features=A,B,C in the URI names the columns to take",
+                     store->path, store->table.name, store->table.feature_count, most);
+}
+
 static enum error look(struct sqlite_store *store, sqlite3 *connection,
                        const struct request *request, uint32_t changes)
 {
@@ -312,6 +325,8 @@ static enum error look(struct sqlite_store *store, sqlite3 *connection,
     if (!error)
         error = sqlite_table_init(&store->table, connection, store->path, name, &request->choice,
                                   &store->facts);
+    if (!error)
+        error = check_width(store, connection);
     if (!error)
         error = find_format(store, connection, request);
     if (!error)

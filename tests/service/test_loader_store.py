@@ -117,6 +117,21 @@ def test_generated_columns_are_columns(sampler, tmp_path):
     assert sorted(lines[1:], key=lambda line: int(line.split(",")[0])) == [f"{10 * i},k{i % 2},{i},{i},{i / 2:g}" for i in range(40)]
 
 
+def test_more_columns_than_a_statement_takes(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "wide.db")) as database:
+        most = database.getlimit(sqlite3.SQLITE_LIMIT_COLUMN)
+        for name, features in (("fits", most - 4), ("wide", most - 2)):
+            columns = [f"c{i}" for i in range(features)]
+            database.execute(f"CREATE TABLE {name}(id INTEGER PRIMARY KEY, label INT, {', '.join(columns)})")
+            database.execute(f"INSERT INTO {name} VALUES (7, 1, {', '.join('3' for _ in columns)})")
+        database.commit()
+    assert info(f"sqlite:{tmp_path}/wide.db?table=fits", "--verify")["features"] == most - 4
+    wide = f"sqlite:{tmp_path}/wide.db?table=wide"
+    run_fails("loader", "info", wide, says=[f"has {most - 2} columns of features, and SQLite reads at most {most - 4} at once"])
+    assert info(f"{wide}&features=c0,c{most - 3}", "--verify")["features"] == 2
+    run("sampler", "build", "--store", wide, "--out", tmp_path / "wide.frame")
+
+
 def test_links_to_a_database(tmp_path):
     """As SQLite follows them: what a writer leaves is beside the file, and import writes to the file."""
     real, link = tmp_path / "real" / "rows.db", tmp_path / "links" / "rows.db"
