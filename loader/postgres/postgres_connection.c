@@ -339,22 +339,52 @@ enum error postgres_run(const struct postgres_place *place, PGconn *connection, 
     return error;
 }
 
+/* The text that it selects; NULL: the server refuses to say. */
+static enum error ask_text(const struct postgres_place *place, PGconn *connection, const char *sql,
+                           char **ret_text)
+{
+    PGresult *result = NULL;
+    *ret_text = NULL;
+    enum error error = postgres_run(place, connection, sql, PGRES_TUPLES_OK, &result);
+    if (!error && PQntuples(result) == 1) {
+        *ret_text = strdup(PQgetvalue(result, 0, 0));
+        error = *ret_text ? OK : error_set_memory(64, "a server's name");
+    }
+    PQclear(result);
+    return error == ERROR_INPUT ? OK : error;
+}
+
 /* No two servers start in the same microsecond. */
 enum error postgres_identify(const struct postgres_place *place, PGconn *connection,
                              char **ret_identity)
 {
-    static const char sql[] =
+    return ask_text(
+        place, connection,
         "SELECT (EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000)::int8::text || '/' ||"
-        " oid::text FROM pg_database WHERE datname = current_database()";
-    PGresult *result = NULL;
-    *ret_identity = NULL;
-    enum error error = postgres_run(place, connection, sql, PGRES_TUPLES_OK, &result);
-    if (!error && PQntuples(result) == 1) {
-        *ret_identity = strdup(PQgetvalue(result, 0, 0));
-        error = *ret_identity ? OK : error_set_memory(64, "a server's name");
-    }
-    PQclear(result);
-    return error == ERROR_INPUT ? OK : error;
+        " oid::text FROM pg_database WHERE datname = current_database()",
+        ret_identity);
+}
+
+enum error postgres_cluster(const struct postgres_place *place, PGconn *connection,
+                            char **ret_cluster)
+{
+    return ask_text(place, connection, "SELECT system_identifier FROM pg_control_system()",
+                    ret_cluster);
+}
+
+/* A standby that took over has the same rows; any other server may have others. */
+enum error postgres_check_cluster(const struct postgres_place *place, PGconn *connection,
+                                  const char *cluster)
+{
+    char *found = NULL;
+    enum error error = postgres_cluster(place, connection, &found);
+    if (!error && found && cluster && strcmp(found, cluster) != 0)
+        error = error_set(ERROR_INPUT,
+                          "postgresql:%s is another server than when it was opened (cluster %s, "
+                          "not %s), so its rows may be others; a new start reads them",
+                          place->shown, found, cluster);
+    free(found);
+    return error;
 }
 
 enum error postgres_copy_in(const struct postgres_place *place, PGconn *connection,

@@ -50,6 +50,12 @@ enum error postgres_copy_in(const struct postgres_place *place, struct pg_conn *
 /* Ends the rows; *ret_rows: how many the server accepted. */
 enum error postgres_copy_end(const struct postgres_place *place, struct pg_conn *connection,
                              int64_t *ret_rows) MUST_CHECK;
+/* The cluster's number, which its standbys share and no other has: free() it. NULL: not known. */
+enum error postgres_cluster(const struct postgres_place *place, struct pg_conn *connection,
+                            char **ret_cluster) MUST_CHECK;
+/* ERROR_INPUT if this server is of another cluster than `cluster` (NULL: not known). */
+enum error postgres_check_cluster(const struct postgres_place *place, struct pg_conn *connection,
+                                  const char *cluster) MUST_CHECK;
 bool postgres_is_gone(const struct pg_conn *connection);
 
 /* Waits until the server has sent something to read. */

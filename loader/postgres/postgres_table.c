@@ -152,6 +152,7 @@ static enum error choose_table(struct postgres_table *table, const struct postgr
         error = refuse_name(place, name, tables);
     } else {
         snprintf(oid, 32, "%s", PQgetvalue(tables, found, 0));
+        table->oid = (unsigned)strtoul(oid, NULL, 10);
         table->name = strdup(PQgetvalue(tables, found, 1));
         error = table->name ? OK : error_set_memory(64, "a table's name");
     }
@@ -585,9 +586,15 @@ enum error postgres_table_check(const struct postgres_table *table, const PGresu
     bool same = (size_t)PQnfields(result) == count;
     for (size_t i = 0; i < count && same; i++)
         same = PQftype(result, (int)i) == table->value_types[i];
-    return same ? OK
-                : error_set(ERROR_INPUT,
-                            "table %s has changed since it was opened: its columns are of other "
-                            "types",
-                            table->name);
+    if (!same)
+        return error_set(ERROR_INPUT,
+                         "table %s has changed since it was opened: its columns are of other types",
+                         table->name);
+    Oid oid = PQftable(result, 0); /* 0: a server that does not say */
+    return oid == 0 || oid == table->oid
+               ? OK
+               : error_set(ERROR_INPUT,
+                           "table %s has been replaced since it was opened, so its rows may be "
+                           "others; a new start reads them",
+                           table->name);
 }

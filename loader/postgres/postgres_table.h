@@ -14,6 +14,7 @@
 
 struct postgres_table {
     char *name;              /* owned; quoted, with its schema */
+    unsigned oid;            /* a table that takes its place has another */
     char **columns;          /* owned; [count], in the table's order */
     unsigned *types;         /* owned; [count], OIDs */
     char **type_names;       /* owned; [count], for messages */
@@ -45,7 +46,7 @@ char *postgres_table_select(const struct postgres_table *table, bool keys_only, 
 /* SELECT of id and length of the blob, for a list of ids. free() it; NULL: the error is set. */
 char *postgres_table_select_length(const struct postgres_table *table);
 /* ERROR_INPUT unless the result has the values of all columns, with the types they had when the
- * table was opened. */
+ * table was opened, and is of this very table. */
 enum error postgres_table_check(const struct postgres_table *table,
                                 const struct pg_result *result) MUST_CHECK;
 

@@ -85,6 +85,7 @@ static void postgres_store_close(struct store *base)
     free(store->numbers);
     free(store->fetch_sql);
     free(store->length_sql);
+    free(store->cluster);
     free(store);
 }
 
@@ -104,7 +105,9 @@ static enum error open_table(struct postgres_store *store, const char *table,
     enum error error = postgres_connect(&store->place, &connection);
     if (error)
         return error;
-    error = postgres_table_init(&store->table, &store->place, connection, table, choice);
+    error = postgres_cluster(&store->place, connection, &store->cluster);
+    if (!error)
+        error = postgres_table_init(&store->table, &store->place, connection, table, choice);
     PQfinish(connection);
     if (error)
         return error;

@@ -18,6 +18,7 @@ struct postgres_store {
     struct store store; /* first */
     struct postgres_place place;
     struct postgres_table table;
+    char *cluster; /* owned; of postgres_cluster(); NULL: not known */
     bool keys_only;
     char *fetch_sql;                          /* owned */
     char *length_sql;                         /* owned; NULL: all rows alike */

@@ -98,6 +98,8 @@ enum error postgres_reader_open(struct store *base, struct reader **ret_reader)
     if (!error)
         error = postgres_connect(&store->place, &reader->connection);
     if (!error)
+        error = postgres_check_cluster(&store->place, reader->connection, store->cluster);
+    if (!error)
         error = prepare(reader);
     if (error) {
         postgres_reader_close(&reader->reader);
@@ -179,7 +181,10 @@ static enum error ask(struct postgres_reader *reader, size_t bytes, PGresult **r
 
 static enum error connect_again(struct postgres_reader *reader)
 {
-    enum error error = postgres_reconnect(&store_of(reader)->place, &reader->connection);
+    const struct postgres_store *store = store_of(reader);
+    enum error error = postgres_reconnect(&store->place, &reader->connection);
+    if (!error)
+        error = postgres_check_cluster(&store->place, reader->connection, store->cluster);
     return error ? error : prepare(reader);
 }
 

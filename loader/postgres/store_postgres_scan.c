@@ -109,6 +109,24 @@ static enum error receive(struct pass *pass)
     return error;
 }
 
+/* A COPY does not say what its values are; a SELECT in the same snapshot does. */
+static enum error check_table(const struct pass *pass)
+{
+    const struct postgres_store *store = pass->store;
+    PGresult *result = NULL;
+    char *sql = postgres_table_select(&store->table, false, "", " LIMIT 0");
+    enum error error =
+        sql ? postgres_run(&store->place, pass->connection, sql, PGRES_TUPLES_OK, &result)
+            : ERROR_MEMORY;
+    if (!error) {
+        error = postgres_table_check(&store->table, result);
+        error = error ? error_prefix(error, "postgresql:%s: ", store->place.shown) : OK;
+    }
+    PQclear(result);
+    free(sql);
+    return error;
+}
+
 static enum error copy_out(struct pass *pass)
 {
     const struct postgres_store *store = pass->store;
@@ -121,6 +139,8 @@ static enum error copy_out(struct pass *pass)
                      "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " POSTGRES_SETTINGS("LOCAL"),
                      PGRES_COMMAND_OK, NULL);
     PGresult *result = NULL;
+    if (!error)
+        error = check_table(pass);
     if (!error)
         error = postgres_run(&store->place, pass->connection, sql, PGRES_COPY_OUT, &result);
     PQclear(result);
@@ -136,6 +156,8 @@ static enum error pass_run(struct pass *pass)
     if (!pass->values)
         return ERROR_MEMORY;
     enum error error = postgres_connect(&pass->store->place, &pass->connection);
+    if (!error)
+        error = postgres_check_cluster(&pass->store->place, pass->connection, pass->store->cluster);
     if (!error)
         error = copy_out(pass);
     PQfinish(pass->connection);

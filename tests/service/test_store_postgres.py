@@ -5,15 +5,18 @@ import json
 import os
 import random
 import re
+import shutil
 import socket
 import sqlite3
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
 from conftest import PATIENCE_S, SEED, Program, free_port, program, run, run_fails, wait_for
-from postgres_server import built_with_libpq, server  # noqa: F401, fixtures
+from postgres_server import Server, built_with_libpq, server  # noqa: F401, fixtures
 
 ROWS = 3000
 
@@ -334,6 +337,63 @@ def test_columns_of_another_type_end_the_pull(server, sampler, tmp_path):
     assert pulling.returncode == 2, errors.read_text()
     assert "other types" in errors.read_text()
     rows = [line.split(",") for line in text.decode().splitlines()[1:-1]]
+    assert rows and all(row[0] == row[-1] for row in rows)
+
+
+def pull_on_its_way(url, uri, tmp_path, change):
+    """Calls change() when a pull of this store has written some rows; all of them, and what it said when it failed."""
+    errors = tmp_path / "errors"
+    with open(errors, "wb") as log, subprocess.Popen(
+            [program("loader"), "pull", "--sampler", url, "--store", uri, "--size", "50"], stdout=subprocess.PIPE, stderr=log) as pulling:
+        text = pulling.stdout.read(10000)  # it is on its way, and waits for the reader of the pipe
+        change()
+        text += pulling.stdout.read()
+        pulling.wait(timeout=PATIENCE_S)
+    assert pulling.returncode == 2, errors.read_text()
+    return [tuple(map(int, line.split(","))) for line in text.decode().splitlines()[1:-1]], errors.read_text()
+
+
+def test_another_table_of_that_name_ends_the_pull(server, sampler, tmp_path):
+    """Its ids and types are the same: rows of two tables in one epoch would go unnoticed."""
+    for name, more in (("taken", 0), ("fresh", 1)):
+        server.sql(f"CREATE TABLE {name} AS SELECT g AS id, g + {more} AS x FROM generate_series(0, 9999) g",
+                   f"ALTER TABLE {name} ADD PRIMARY KEY (id)")
+    one = sampler("--store", "range:10000", "--seed", "4", "--epochs", "5")
+    rows, said = pull_on_its_way(one.url, server.uri("taken"), tmp_path,
+                                 lambda: server.sql("BEGIN; DROP TABLE taken; ALTER TABLE fresh RENAME TO taken; COMMIT"))
+    assert "table public.taken has been replaced since it was opened" in said
+    assert rows and all(row[0] == row[-1] for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["VIEW", "MATERIALIZED VIEW", "PARTITIONED TABLE"])
+def test_other_things_that_hold_rows(server, sampler, kind):
+    """Their rows come from tables with other numbers."""
+    server.sql("CREATE TABLE base AS SELECT g AS id, g + 1 AS x FROM generate_series(0, 99) g",
+               *(["CREATE TABLE held (id int, x int) PARTITION BY RANGE (id)", "CREATE TABLE low PARTITION OF held FOR VALUES FROM (0) TO (50)",
+                  "CREATE TABLE high PARTITION OF held FOR VALUES FROM (50) TO (100)", "INSERT INTO held SELECT * FROM base"]
+                 if kind == "PARTITIONED TABLE" else [f"CREATE {kind} held AS SELECT * FROM base"]))
+    one = sampler("--store", "range:100", "--seed", "4", "--epochs", "2")
+    said = run("loader", "pull", "--sampler", one.url, "--store", server.uri("held")).stdout
+    server.sql(f"DROP {kind.replace('PARTITIONED ', '')} held", "DROP TABLE base")
+    assert sorted(said.splitlines()[1:]) == sorted(f"{row},0,{row + 1}" for row in range(100) for _ in range(2))
+
+
+def test_another_server_ends_the_pull(server, sampler, tmp_path):
+    """Its table may have the same number: the same statements made it."""
+    folder = Path(tempfile.mkdtemp(prefix="tombola-postgres-"))
+    try:
+        other = Server(server.programs, folder)
+        for one, more in ((server, 0), (other, 1)):
+            one.sql(f"CREATE TABLE moving AS SELECT g AS id, g + {more} AS x FROM generate_series(0, 9999) g",
+                    "ALTER TABLE moving ADD PRIMARY KEY (id)")
+        sampled = sampler("--store", "range:10000", "--seed", "4", "--epochs", "5")
+        uri = f"{server.uri('moving')}&host=127.0.0.1,127.0.0.1&port={server.port},{other.port}"
+        rows, said = pull_on_its_way(sampled.url, uri, tmp_path, server.stop)
+        other.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        server.start()
+    assert "is another server than when it was opened" in said
     assert rows and all(row[0] == row[-1] for row in rows)
 
 
