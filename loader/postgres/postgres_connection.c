@@ -387,13 +387,25 @@ enum error postgres_check_cluster(const struct postgres_place *place, PGconn *co
     return error;
 }
 
+/* While it takes rows, a server only speaks to refuse them; libpq would look at the end. */
+static bool has_spoken(const PGconn *connection)
+{
+    struct pollfd descriptor = {.fd = PQsocket(connection), .events = POLLIN};
+    return poll(&descriptor, 1, 0) > 0;
+}
+
 enum error postgres_copy_in(const struct postgres_place *place, PGconn *connection,
                             const char *bytes, size_t length)
 {
     PGresult *result = NULL;
-    if (PQputCopyData(connection, bytes, (int)length) == 1)
-        return flush(place, connection);
-    enum error error = postgres_answer(place, connection, PGRES_COMMAND_OK, &result);
+    enum error error = OK;
+    if (PQputCopyData(connection, bytes, (int)length) == 1) {
+        error = flush(place, connection);
+        if (error || !has_spoken(connection))
+            return error;
+        (void)PQputCopyEnd(connection, "no more rows"); /* if it fails, the answer says why */
+    }
+    error = postgres_answer(place, connection, PGRES_COMMAND_OK, &result);
     PQclear(result);
     return error ? error : refuse(place, connection, NULL); /* the COPY ended too early */
 }

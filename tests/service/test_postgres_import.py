@@ -177,6 +177,22 @@ def test_an_import_that_ends_early_leaves_nothing(server, end, tmp_path):
     wait_for(lambda: tables(server) == before, "something is left")  # the server notices when its session is gone
 
 
+def test_rows_that_are_refused_end_the_import_at_once(server):
+    """Not after hours, when all have been sent: here the rest of the source never comes."""
+    server.sql("DROP TABLE IF EXISTS samples, source CASCADE",
+               "CREATE TABLE source AS SELECT g AS id, decode(repeat('ab', 1000), 'hex') AS x FROM generate_series(0, 20000) g",
+               "ALTER TABLE source ADD PRIMARY KEY (id)",
+               "CREATE VIEW stuck AS SELECT id, x, CASE WHEN id = 20000 AND EXISTS (SELECT FROM pg_stat_activity WHERE"
+               " query LIKE 'COPY public.tombola_import%') THEN pg_sleep(600)::text ELSE 'a' END AS label FROM source ORDER BY id",
+               "CREATE FUNCTION add_check() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN EXECUTE"
+               " (SELECT format('ALTER TABLE %s ADD CONSTRAINT few CHECK (id < 100)', object_identity) FROM pg_event_trigger_ddl_commands()); END $$",
+               "CREATE EVENT TRIGGER few ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION add_check()")
+    failed = run("loader", "import", server.uri("stuck"), server.uri("samples"), status=None)
+    server.sql("DROP EVENT TRIGGER few", "DROP FUNCTION add_check")
+    assert failed.returncode == 2 and 'violates check constraint "few"' in failed.stderr
+    server.sql("DROP TABLE source CASCADE")
+
+
 def test_another_machine_may_have_the_same_process_number(server, source):
     """Containers do: a table that is being made there is no obstacle."""
     server.sql("DROP TABLE IF EXISTS samples")
