@@ -7,6 +7,7 @@
 #include "common/http_client.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -45,6 +46,7 @@ struct http_client {
     struct buffer busy_body;   /* of the last answer that said "later" */
     enum error callback_error; /* why a callback ended the transfer */
     char reason[CURL_ERROR_SIZE];
+    bool is_full; /* the process has no descriptor for a socket */
     uint64_t random;
     _Atomic bool cancelled;
     bool once; /* a call is one try */
@@ -98,13 +100,16 @@ static size_t on_header(char *data, size_t size, size_t count, void *context)
     return client->callback_error ? 0 : length;
 }
 
-static int on_socket(void *context, curl_socket_t socket, curlsocktype purpose)
+/* libcurl would take a process without free descriptors for a server that is not there. */
+static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
-    (void)context;
-    (void)purpose;
+    struct http_client *client = context;
     unsigned limit_ms = UNACKNOWLEDGED_TIMEOUT_MS; /* a peer that vanished without a word */
-    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
-    return CURL_SOCKOPT_OK;
+    int opened = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    (void)purpose;
+    client->is_full = opened < 0 && (errno == EMFILE || errno == ENFILE);
+    setsockopt(opened, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
+    return opened;
 }
 
 /* ---- opening ------------------------------------------------------------ */
@@ -188,7 +193,8 @@ static bool set_options(struct http_client *client, const char *authority)
     code |= curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, DNS_CACHE_SECONDS);
     code |= curl_easy_setopt(easy, CURLOPT_USERAGENT, "tombola");
     code |= curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->reason);
-    code |= curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+    code |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    code |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, client);
     code |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     code |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, client);
     code |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
@@ -305,6 +311,7 @@ static enum error try_once(struct http_client *client, const struct call *call, 
     long connections = 0;
     client->callback_error = OK;
     client->reason[0] = '\0';
+    client->is_full = false;
     buffer_clear(&client->response->body);
     buffer_clear(&client->response->headers);
     CURLMcode added = curl_multi_add_handle(client->multi, client->easy);
@@ -352,6 +359,8 @@ static bool is_busy(const struct http_client *client, const struct call *call)
 
 static const char *reason_of(const struct http_client *client, CURLcode code)
 {
+    if (client->is_full)
+        return "cannot open a socket: too many open files (ulimit -n)";
     return client->reason[0] ? client->reason : curl_easy_strerror(code);
 }
 

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "common/clock.h"
@@ -356,6 +357,30 @@ static void test_nobody_there_is_told(void **state)
     close(server.listener);
 }
 
+/* That the server is not there would be untrue. */
+static void test_a_process_without_descriptors_is_told_so(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {GOOD}};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    struct rlimit before, none;
+    char url[64];
+    bind_loopback(&server);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
+    assert_ok(http_client_open(url, NULL, &client));
+    log_set_level(LOG_ERROR);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    enum error error = http_client_get(client, "/batch", 100, false, &response);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_fails(error, ERROR_NETWORK, "cannot open a socket: too many open files");
+    http_client_close(client);
+    http_response_release(&response);
+    close(server.listener);
+}
+
 static void test_silence_times_out(void **state)
 {
     (void)state;
@@ -509,6 +534,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_gateways_without_their_server_are_tried_again),
     cmocka_unit_test(test_busy_is_the_answer_when_patience_ends),
     cmocka_unit_test(test_nobody_there_is_told),
+    cmocka_unit_test(test_a_process_without_descriptors_is_told_so),
     cmocka_unit_test(test_silence_times_out),
     cmocka_unit_test(test_cancel_ends_every_wait),
     cmocka_unit_test(test_an_answer_under_way_is_heard_in_the_time_of_grace),
