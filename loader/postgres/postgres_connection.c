@@ -256,12 +256,17 @@ bool postgres_is_gone(const PGconn *connection)
     return PQstatus(connection) != CONNECTION_OK;
 }
 
-/* The statement exists, does not exist, or was prepared for a table that has changed since. */
-static bool is_about_statements(const PGresult *result)
+static enum error code_of(const PGconn *connection, const PGresult *result)
 {
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-    return state && (strcmp(state, "42P05") == 0 || strcmp(state, "26000") == 0 ||
-                     strcmp(state, "0A000") == 0);
+    if (postgres_is_gone(connection))
+        return ERROR_NETWORK;
+    /* The statement exists, does not exist, or was prepared for a table that has changed since. */
+    if (state &&
+        (strcmp(state, "42P05") == 0 || strcmp(state, "26000") == 0 || strcmp(state, "0A000") == 0))
+        return ERROR_CONFLICT;
+    /* A standby ends what is in the way of its recovery. */
+    return state && strcmp(state, "40001") == 0 ? ERROR_NETWORK : ERROR_INPUT;
 }
 
 static enum error refuse(const struct postgres_place *place, PGconn *connection,
@@ -269,9 +274,7 @@ static enum error refuse(const struct postgres_place *place, PGconn *connection,
 {
     char words[512];
     const char *message = result ? PQresultErrorMessage(result) : PQerrorMessage(connection);
-    enum error code = is_about_statements(result) ? ERROR_CONFLICT : ERROR_INPUT;
-    return error_set(postgres_is_gone(connection) ? ERROR_NETWORK : code, "postgresql:%s: %s",
-                     place->shown,
+    return error_set(code_of(connection, result), "postgresql:%s: %s", place->shown,
                      words_of(message[0] ? message : PQerrorMessage(connection), words));
 }
 

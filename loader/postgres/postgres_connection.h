@@ -32,8 +32,9 @@ enum error postgres_reconnect(const struct postgres_place *place,
 
 /* Waits for the response to the last query and returns its last result, which the caller clears
  * (NULL on error). Its ExecStatusType must be `wanted`, otherwise the server's message is the
- * error: ERROR_NETWORK if the connection is gone (postgres_is_gone()), ERROR_CONFLICT if the
- * session's prepared statements are not this client's (a pooler shares it), else ERROR_INPUT. */
+ * error: ERROR_NETWORK if the connection is gone (postgres_is_gone()), or a standby broke the query
+ * off to recover; ERROR_CONFLICT if the session's prepared statements are not this client's (a
+ * pooler shares it); else ERROR_INPUT. */
 enum error postgres_answer(const struct postgres_place *place, struct pg_conn *connection,
                            int wanted, struct pg_result **ret_result) MUST_CHECK;
 /* A command without parameters. `ret_result` may be NULL. */

@@ -303,6 +303,19 @@ def test_a_server_that_restarts_goes_unnoticed(server, csv, sampler, tmp_path):
         assert len(set(ids[epoch * ROWS:(epoch + 1) * ROWS])) == ROWS
 
 
+def test_what_a_standby_breaks_off_is_asked_again(server, sampler):
+    """Its recovery comes first, with this error, and says nothing of the rows."""
+    server.sql("CREATE TABLE calm AS SELECT g AS id, g AS x FROM generate_series(0, 99) g", "CREATE SEQUENCE fetches",
+               "CREATE FUNCTION recovers(x int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$ BEGIN"
+               " IF current_setting('transaction_read_only') = 'off' AND nextval('fetches') = 50 THEN"
+               " RAISE 'canceling statement due to conflict with recovery' USING ERRCODE = '40001'; END IF; RETURN x; END $$",
+               "CREATE VIEW standby AS SELECT id, recovers(x) AS x FROM calm")
+    one = sampler("--store", "range:100", "--seed", "4", "--epochs", "1")
+    pulled = run("loader", "pull", "--sampler", one.url, "--store", server.uri("standby"), "--size", "10")
+    assert "conflict with recovery" in pulled.stderr
+    assert sorted(pulled.stdout.splitlines()[1:], key=lambda line: int(line.split(",")[0])) == [f"{row},0,{row}" for row in range(100)]
+
+
 @pytest.mark.threads
 def test_a_table_that_goes_ends_the_pull_at_once(server, csv, sampler, tmp_path):
     """Only a server that went away is asked again; one that answers with an error has answered."""
