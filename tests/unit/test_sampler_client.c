@@ -136,9 +136,9 @@ static void test_wrong_lists(void **state)
                  {28, 3, "flags 3; 1 is what"},
                  {24, 20, "a batch of 20 units"},
                  {39, 0x80, "a lease with seq -"},
-                 {40, 0, "lent 0 times"},
-                 {47, 0x80, "lent -"},
-                 {55, 0x80, "for -"},
+                 {40, 0, "attempt 0"},
+                 {47, 0x80, "attempt -"},
+                 {55, 0x80, "and -"},
                  {63, 0x80, "a batch with id -"}};
     struct sampler_batch batch;
     size_t used;
