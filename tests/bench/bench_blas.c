@@ -157,7 +157,7 @@ static void measure_loops(const struct cpu_loops *loops, unsigned density)
         double spent = microseconds_since(start_ns);
         best[0] = round == 0 || spent < best[0] ? spent : best[0];
         start_ns = clock_now_ns();
-        sparse_batch_index_columns(&sparse, loops);
+        sparse_batch_index_columns(&sparse);
         loops->multiply_transposed(&sparse, &all, hidden_gradient, H, hid_w_gradient);
         spent = microseconds_since(start_ns);
         best[4] = round == 0 || spent < best[4] ? spent : best[4];

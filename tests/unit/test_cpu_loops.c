@@ -59,7 +59,7 @@ static void check_index(const struct cpu_loops *loops, const struct sparse_batch
         for (size_t column = 0; column < x->columns; column++) {
             bool there = x->values[row * x->columns + column] != 0;
             bool by_row = x->row_bits[row * x->row_words + column / 64] >> (column % 64) & 1;
-            bool by_column = x->column_bits[row / 32 * x->columns + column] >> (row % 32) & 1;
+            bool by_column = x->column_bits[row / 64 * x->columns + column] >> (row % 64) & 1;
             if (there != by_row || there != by_column)
                 fail_msg("%s: element %zu,%zu is indexed wrong", loops->name, row, column);
             count += there;
@@ -128,7 +128,7 @@ static void check_problem(const struct cpu_loops *loops, const struct problem *p
     float *weights_gradient = random_array(p->columns * p->outputs, 100);
     assert_ok(sparse_batch_reserve(&x, p->rows, p->columns));
     sparse_batch_index(&x, loops, values, p->rows, p->columns);
-    sparse_batch_index_columns(&x, loops);
+    sparse_batch_index_columns(&x);
     check_index(loops, &x);
     loops->multiply(&x, &all, weights, p->outputs, y);
     check_product(loops, p->rows, p->outputs, p->columns, values, p->columns, 1, weights, start, y);
@@ -176,7 +176,7 @@ static void check_bytes(const struct cpu_loops *loops, const struct problem *p)
             sparse_batch_index(&x, loops, values, p->rows, p->columns);
         else
             sparse_batch_index_bytes(&x, loops, bytes, scale, p->rows, p->columns);
-        sparse_batch_index_columns(&x, loops);
+        sparse_batch_index_columns(&x);
         multiply_in_parts(loops, &x, 1, weights, p->outputs, y[i], start, gradient[i]);
     }
     for (size_t i = 0; i < count; i++)
@@ -231,8 +231,8 @@ static void test_an_index_is_made_anew_for_each_batch(void **state)
         float *values = random_array(rows * columns, (unsigned)(i * 5));
         sparse_batch_index(&x, loops, values, rows, columns);
         assert_false(x.has_columns);
-        sparse_batch_index_columns(&x, loops);
-        sparse_batch_index_columns(&x, loops);
+        sparse_batch_index_columns(&x);
+        sparse_batch_index_columns(&x);
         check_index(loops, &x);
         free(values);
     }

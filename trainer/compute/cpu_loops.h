@@ -27,9 +27,6 @@ struct cpu_loops {
     /* Bit c of word w of row b: values[b, 64 w + c] is not zero. Returns how many are not. */
     size_t (*index_rows)(const float *values, size_t rows, size_t columns, uint64_t *ret_bits);
     size_t (*index_bytes)(const uint8_t *bytes, size_t rows, size_t columns, uint64_t *ret_bits);
-    /* Bit r of [g, c]: bit c % 64 of word c / 64 of row 32 g + r of row_bits. */
-    void (*index_columns)(const uint64_t *row_bits, size_t rows, size_t columns,
-                          uint32_t *ret_bits);
 
     /* y[B,O] += x[B,I] w[I,O], of the part's inputs */
     void (*multiply)(const struct sparse_batch *x, const struct sparse_part *part,

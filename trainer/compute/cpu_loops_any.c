@@ -76,12 +76,6 @@ static inline uint64_t nonzero_bytes(const uint8_t *from)
     return bits;
 }
 
-static inline lanes lanes_where(unsigned bits, uint32_t value)
-{
-    lanes lane = ((lanes){0} + bits) & (lanes){1, 2, 4, 8};
-    return (lanes)(lane != (lanes){0}) & ((lanes){0} + value);
-}
-
 static inline bool vector_is_clear(vector value)
 {
     lanes bits = (lanes)value;

@@ -82,12 +82,6 @@ VECTOR uint64_t nonzero_bytes(const uint8_t *from)
     return ~((uint64_t)zero_bytes(from + 32) << 32 | zero_bytes(from));
 }
 
-VECTOR lanes lanes_where(unsigned bits, uint32_t value)
-{
-    lanes lane = ((lanes){0} + bits) & (lanes){1, 2, 4, 8, 16, 32, 64, 128};
-    return (lanes)(lane != (lanes){0}) & ((lanes){0} + value);
-}
-
 VECTOR bool vector_is_clear(vector value)
 {
     return _mm256_testz_si256((__m256i)value, (__m256i)value) != 0;

@@ -70,11 +70,6 @@ VECTOR uint64_t nonzero_bytes(const uint8_t *from)
     return _mm512_test_epi8_mask(bytes, bytes);
 }
 
-VECTOR lanes lanes_where(unsigned bits, uint32_t value)
-{
-    return (lanes)_mm512_maskz_set1_epi32((__mmask16)bits, (int)value);
-}
-
 VECTOR bool vector_is_clear(vector value)
 {
     return _mm512_test_epi32_mask((__m512i)value, (__m512i)value) == 0;

@@ -171,7 +171,7 @@ enum error kernel_cpu_backward(struct kernel *kernel, const struct kernel_input 
     p.y_gradient = y_gradient;
     cpu->loops->sum_columns(y_gradient, input->rows, outputs, ret_bias_gradient);
     if (input->indexed)
-        sparse_batch_index_columns(&cpu->sparse, cpu->loops);
+        sparse_batch_index_columns(&cpu->sparse);
     run(&p, backward_part);
     return OK;
 }

@@ -10,25 +10,16 @@
 /* Below this a dense product is faster than building the index. */
 #define COLUMNS_MINIMUM 32
 
-static size_t groups_of(size_t rows)
+#define PANEL_FLOATS ((size_t)SPARSE_BATCH_WORD * SPARSE_BATCH_PANEL_FLOATS)
+
+static size_t words_of(size_t count)
 {
-    return (rows + SPARSE_BATCH_GROUP - 1) / SPARSE_BATCH_GROUP;
+    return (count + SPARSE_BATCH_WORD - 1) / SPARSE_BATCH_WORD;
 }
 
-static size_t words_of(size_t columns)
-{
-    return (columns + SPARSE_BATCH_WORD - 1) / SPARSE_BATCH_WORD;
-}
-
-static size_t panel_floats(size_t rows)
-{
-    return (rows > SPARSE_BATCH_WORD ? rows : SPARSE_BATCH_WORD) * SPARSE_BATCH_PANEL_FLOATS;
-}
-
-/* Uses, for B rows and F columns: row_bits [B, ceil(F / 64)], column_bits [ceil(B / 32), F], and
- * for each part a list [B] and a panel [max(B, 64), 128]: rows of dy [B, strip] in the backward
- * product, of w [64, strip] in the forward one. Aligned to 64 bytes, so that a vector is in one
- * cache line. */
+/* Uses, for B rows and F columns: row_bits [B, ceil(F / 64)], column_bits [ceil(B / 64), F], and
+ * for each part a panel [64, 128]: rows of dy in the backward product, of w in the forward one.
+ * Aligned to 64 bytes, so that a vector is in one cache line. */
 enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t columns)
 {
     if (rows <= sparse->rows_limit && columns <= sparse->columns_limit)
@@ -36,13 +27,12 @@ enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t
     rows = rows > sparse->rows_limit ? rows : sparse->rows_limit;
     columns = columns > sparse->columns_limit ? columns : sparse->columns_limit;
     sparse_batch_release(sparse);
-    size_t panels_bytes = SPARSE_BATCH_PARTS * panel_floats(rows) * sizeof(float);
+    size_t panels_bytes = SPARSE_BATCH_PARTS * PANEL_FLOATS * sizeof(float);
     sparse->row_bits = array_new(rows * words_of(columns), sizeof(uint64_t), "the batch's index");
     sparse->column_bits =
-        array_new(groups_of(rows) * columns, sizeof(uint32_t), "the batch's index");
-    sparse->lists = array_new(rows, SPARSE_BATCH_PARTS * sizeof(uint32_t), "the batch's index");
+        array_new(words_of(rows) * columns, sizeof(uint64_t), "the batch's index");
     sparse->floats = array_new(rows * columns, sizeof(float), "a batch of bytes");
-    bool made = sparse->row_bits && sparse->column_bits && sparse->lists && sparse->floats;
+    bool made = sparse->row_bits && sparse->column_bits && sparse->floats;
     sparse->panels = made ? aligned_alloc(64, panels_bytes) : NULL;
     if (made && !sparse->panels)
         error_set_memory(panels_bytes, "the batch's index");
@@ -60,19 +50,13 @@ void sparse_batch_release(struct sparse_batch *sparse)
     free(sparse->row_bits);
     free(sparse->column_bits);
     free(sparse->panels);
-    free(sparse->lists);
     free(sparse->floats);
     memset(sparse, 0, sizeof(*sparse));
 }
 
 float *sparse_batch_panel(const struct sparse_batch *sparse, unsigned number)
 {
-    return sparse->panels + number * panel_floats(sparse->rows_limit);
-}
-
-uint32_t *sparse_batch_list(const struct sparse_batch *sparse, unsigned number)
-{
-    return sparse->lists + number * sparse->rows_limit;
+    return sparse->panels + number * PANEL_FLOATS;
 }
 
 static void begin(struct sparse_batch *sparse, const float *values, const uint8_t *bytes,
@@ -104,11 +88,38 @@ void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loop
     sparse->count = loops->index_bytes(bytes, rows, columns, sparse->row_bits);
 }
 
-/* Not needed for evaluation: only the backward product reads by columns. */
-void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops)
+/* Bit i of word j becomes bit j of word i: squares of 32, 16, ... 1 bits change places with those
+ * across the diagonal. H. S. Warren, "Hacker's Delight", 7-3. */
+static void transpose(uint64_t words[SPARSE_BATCH_WORD])
 {
-    if (!sparse->has_columns)
-        loops->index_columns(sparse->row_bits, sparse->rows, sparse->columns, sparse->column_bits);
+    uint64_t mask = UINT64_MAX >> 32;
+    for (unsigned size = 32; size > 0; size /= 2, mask ^= mask << size) {
+        for (unsigned i = 0; i < SPARSE_BATCH_WORD; i = (i + size + 1) & ~size) {
+            uint64_t changes = (words[i] >> size ^ words[i + size]) & mask;
+            words[i] ^= changes << size;
+            words[i + size] ^= changes;
+        }
+    }
+}
+
+/* Not needed for evaluation: only the backward product reads by columns. */
+void sparse_batch_index_columns(struct sparse_batch *sparse)
+{
+    uint64_t *ret = sparse->column_bits;
+    for (size_t row = 0; row < sparse->rows && !sparse->has_columns; row += SPARSE_BATCH_WORD) {
+        size_t rows =
+            sparse->rows - row < SPARSE_BATCH_WORD ? sparse->rows - row : SPARSE_BATCH_WORD;
+        for (size_t word = 0; word < sparse->row_words; word++) {
+            uint64_t words[SPARSE_BATCH_WORD] = {0};
+            for (size_t i = 0; i < rows; i++)
+                words[i] = sparse->row_bits[(row + i) * sparse->row_words + word];
+            transpose(words);
+            size_t left = sparse->columns - word * SPARSE_BATCH_WORD;
+            size_t columns = left < SPARSE_BATCH_WORD ? left : SPARSE_BATCH_WORD;
+            memcpy(ret, words, columns * sizeof(*ret));
+            ret += columns;
+        }
+    }
     sparse->has_columns = true;
 }
 

@@ -20,8 +20,7 @@
 
 struct cpu_loops;
 
-#define SPARSE_BATCH_WORD 64          /* columns in one word of row_bits */
-#define SPARSE_BATCH_GROUP 32         /* rows in one word of column_bits */
+#define SPARSE_BATCH_WORD 64          /* columns or rows in one word of bits */
 #define SPARSE_BATCH_PANEL_FLOATS 128 /* widest strip of outputs per pass */
 #define SPARSE_BATCH_BYTES 256        /* values of a byte */
 #define SPARSE_BATCH_PARTS 8          /* of products, at most */
@@ -35,12 +34,10 @@ struct sparse_batch {
     size_t count;          /* of nonzeros */
     size_t row_words;      /* words of row_bits per row */
     uint64_t *row_bits;    /* [B, row_words] bit c of word w: column 64 w + c */
-    uint32_t *column_bits; /* [groups of 32 rows, F] bit r of group g: row 32 g + r */
+    uint64_t *column_bits; /* [words of rows, F] bit r of word w: row 64 w + r */
     bool has_columns;      /* column_bits are those of this batch */
     float *floats;         /* [B,F] scratch, for the kernel: a dense batch of bytes */
-    /* Scratch of each part of a product: */
-    float *panels;   /* [parts, max(B, 64), strip], 64-byte aligned */
-    uint32_t *lists; /* [parts, B]: the rows of one column */
+    float *panels;         /* [parts, 64, strip] scratch of products, 64-byte aligned */
     size_t rows_limit, columns_limit;
 };
 
@@ -64,11 +61,10 @@ void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loo
 void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loops *loops,
                               const uint8_t *bytes, float scale, size_t rows, size_t columns);
 /* Also indexes by columns, unless that is done for this batch. */
-void sparse_batch_index_columns(struct sparse_batch *sparse, const struct cpu_loops *loops);
+void sparse_batch_index_columns(struct sparse_batch *sparse);
 
 /* The scratch of a part. */
 float *sparse_batch_panel(const struct sparse_batch *sparse, unsigned number);
-uint32_t *sparse_batch_list(const struct sparse_batch *sparse, unsigned number);
 
 /* Are products over the index cheaper than dense ones? Depends only on count and size. */
 bool sparse_batch_worth(const struct sparse_batch *sparse);
