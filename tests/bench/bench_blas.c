@@ -163,7 +163,7 @@ static void measure_loops(const struct cpu_loops *loops, unsigned density)
         best[4] = round == 0 || spent < best[4] ? spent : best[4];
     }
     snprintf(row, sizeof(row), "nonzeros, %s loops, %u %% not zero%s", loops->name, density,
-             sparse_batch_worth(&sparse) ? "" : " (dense is taken)");
+             sparse_batch_worth(&sparse, loops) ? "" : " (dense is taken)");
     print_row(row, best);
     sparse_batch_release(&sparse);
     blas_close();

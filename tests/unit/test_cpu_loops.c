@@ -481,12 +481,16 @@ static void test_updates_are_the_formulas_bit_for_bit(void **state)
 static void test_the_index_is_used_where_it_pays(void **state)
 {
     (void)state;
-    struct sparse_batch x = {.rows = 100, .columns = 784, .count = 31360};
-    assert_true(sparse_batch_worth(&x));
-    x.count++;
-    assert_false(sparse_batch_worth(&x));
-    x = (struct sparse_batch){.rows = 100, .columns = 4, .count = 0};
-    assert_false(sparse_batch_worth(&x));
+    const struct cpu_loops *loops;
+    for (size_t variant = 0; (loops = cpu_loops_at(variant)) != NULL; variant++) {
+        struct sparse_batch x = {
+            .rows = 100, .columns = 784, .count = 15680 * (size_t)loops->worth_fifths};
+        assert_true(sparse_batch_worth(&x, loops));
+        x.count++;
+        assert_false(sparse_batch_worth(&x, loops));
+        x = (struct sparse_batch){.rows = 100, .columns = 4, .count = 0};
+        assert_false(sparse_batch_worth(&x, loops));
+    }
 }
 
 static const struct CMUnitTest tests[] = {

@@ -22,7 +22,8 @@
 #include "trainer/compute/sparse_batch.h"
 
 struct cpu_loops {
-    const char *name; /* "AVX-512" */
+    const char *name;      /* "AVX-512" */
+    unsigned worth_fifths; /* of a batch that may be nonzero: beyond, BLAS is faster (README.md) */
 
     /* Bit c of word w of row b: values[b, 64 w + c] is not zero. Returns how many are not. */
     size_t (*index_rows)(const float *values, size_t rows, size_t columns, uint64_t *ret_bits);

@@ -9,6 +9,7 @@
 #define LOOPS_NAME "128 bit"
 #define LOOPS_TABLE cpu_loops_any
 #define LANES 4
+#define WORTH_FIFTHS 2
 #define STRIP_VECTORS 13 /* of 16 registers */
 
 typedef float vector __attribute__((vector_size(16)));

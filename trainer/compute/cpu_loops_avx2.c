@@ -10,6 +10,7 @@
 #define LOOPS_NAME "AVX2"
 #define LOOPS_TABLE cpu_loops_avx2
 #define LANES 8
+#define WORTH_FIFTHS 3
 #define STRIP_VECTORS 13 /* of 16 registers */
 
 typedef float vector __attribute__((vector_size(32)));

@@ -10,6 +10,7 @@
 #define LOOPS_NAME "AVX-512"
 #define LOOPS_TABLE cpu_loops_avx512
 #define LANES 16
+#define WORTH_FIFTHS 2
 #define STRIP_VECTORS 8 /* of 32 registers: more would not fit the panel */
 
 typedef float vector __attribute__((vector_size(64)));

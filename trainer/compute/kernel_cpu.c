@@ -42,7 +42,8 @@ static enum error cpu_input(struct kernel *kernel, const float *values, size_t r
 {
     struct sparse_batch *sparse = &kernel_cpu_of(kernel)->sparse;
     sparse_batch_index(sparse, kernel_cpu_of(kernel)->loops, values, rows, columns);
-    *ret_input = (struct kernel_input){values, rows, columns, sparse_batch_worth(sparse)};
+    *ret_input = (struct kernel_input){values, rows, columns,
+                                       sparse_batch_worth(sparse, kernel_cpu_of(kernel)->loops)};
     return OK;
 }
 
@@ -51,8 +52,10 @@ static enum error cpu_input_bytes(struct kernel *kernel, const uint8_t *bytes, f
 {
     struct sparse_batch *sparse = &kernel_cpu_of(kernel)->sparse;
     sparse_batch_index_bytes(sparse, kernel_cpu_of(kernel)->loops, bytes, scale, rows, columns);
-    *ret_input = (struct kernel_input){
-        .rows = rows, .columns = columns, .indexed = sparse_batch_worth(sparse)};
+    *ret_input =
+        (struct kernel_input){.rows = rows,
+                              .columns = columns,
+                              .indexed = sparse_batch_worth(sparse, kernel_cpu_of(kernel)->loops)};
     if (ret_input->indexed)
         return OK;
     ret_input->values = sparse->floats;

@@ -123,10 +123,10 @@ void sparse_batch_index_columns(struct sparse_batch *sparse)
     sparse->has_columns = true;
 }
 
-/* Two fifths: below it the index is faster on every CPU measured (README.md). Nothing is timed
- * here: a choice that depended on the machine's load would change the bits of a run. */
-bool sparse_batch_worth(const struct sparse_batch *sparse)
+/* Nothing is timed here: a choice that depended on the machine's load would change the bits of a
+ * run. */
+bool sparse_batch_worth(const struct sparse_batch *sparse, const struct cpu_loops *loops)
 {
     return sparse->columns >= COLUMNS_MINIMUM &&
-           sparse->count * 5 <= sparse->rows * sparse->columns * 2;
+           sparse->count * 5 <= sparse->rows * sparse->columns * loops->worth_fifths;
 }

@@ -66,7 +66,7 @@ void sparse_batch_index_columns(struct sparse_batch *sparse);
 /* The scratch of a part. */
 float *sparse_batch_panel(const struct sparse_batch *sparse, unsigned number);
 
-/* Are products over the index cheaper than dense ones? Depends only on count and size. */
-bool sparse_batch_worth(const struct sparse_batch *sparse);
+/* Are products over the index cheaper than dense ones? Depends only on count, size and loops. */
+bool sparse_batch_worth(const struct sparse_batch *sparse, const struct cpu_loops *loops);
 
 #endif
