@@ -57,7 +57,7 @@ static TARGET uint32_t split(const struct tree_cells *cells, int64_t first, uint
         __m128i taken = _mm_loadl_epi64((const void *)(slots + done));
         __m128i sorted = _mm_shuffle_epi8(taken, _mm_loadu_si128((const void *)packed[left]));
         _mm_storel_epi64((void *)(slots + lefts), sorted);
-        _mm_storeh_pd((void *)(right + (done - lefts)), _mm_castsi128_pd(sorted));
+        _mm_storel_epi64((void *)(right + (done - lefts)), _mm_unpackhi_epi64(sorted, sorted));
         lefts += (uint32_t)__builtin_popcount(left);
         marks >>= SLOTS;
     }
