@@ -333,7 +333,7 @@ static enum error draw(struct pull_connection *connection, size_t most,
 {
     struct puller *puller = connection->puller;
     int64_t started_ns = clock_now_ns();
-    enum error error, other;
+    enum error error = OK, other = OK;
     bool early = true;
     for (int tries = 0; early && tries < 2; tries++) {
         early = false;
