@@ -340,10 +340,15 @@ static enum error settle(struct tombola_feed *feed, const struct feed_batch *bat
     return error || !counts ? error : rank_state_add(&feed->state, number);
 }
 
+/* As drop(): the batch is back whatever the error, unless it is ERROR_USAGE. */
 static enum error put_back(struct tombola_feed *feed, const struct feed_batch *batch)
 {
-    enum error error = settle(feed, batch, true);
-    return error ? error : feed_put(feed->feed, feed->put.queue, batch);
+    int64_t number = 0;
+    bool counts = feed->by_index && !feed_is_settled(feed->feed, batch);
+    enum error error = counts ? feed_number(feed->feed, batch, &number) : OK;
+    if (!error)
+        error = feed_put(feed->feed, feed->put.queue, batch);
+    return error || !counts ? error : rank_state_add(&feed->state, number);
 }
 
 static enum error drop(struct tombola_feed *feed, const struct feed_batch *batch)
@@ -363,9 +368,10 @@ static int take_back(struct tombola_feed *feed, void *stream, const struct tombo
         return error;
     pthread_mutex_lock(&feed->lock);
     error = follow_stream(feed, &feed->put, stream);
-    if (!error)
+    if (!error) {
         error = take(feed, (const struct feed_batch *)batch);
-    feed->out -= !error;
+        feed->out -= error != ERROR_USAGE;
+    }
     bool is_last = feed->closed && feed->out == 0;
     if (!is_last)
         leave(feed, gpu);

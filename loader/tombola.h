@@ -320,7 +320,8 @@ TOMBOLA_API void tombola_feed_close(struct tombola_feed *feed);
  * may be out; it fetches ahead into the others. */
 TOMBOLA_API int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_ms,
                                   const struct tombola_batch **ret_batch);
-/* From any thread, in any order, once per batch, which is invalid afterwards. */
+/* From any thread, in any order, once per batch, which is invalid afterwards, also if the GPU
+ * failed: then it counts as dropped, and the feed returns no more batches. */
 TOMBOLA_API int tombola_feed_put(struct tombola_feed *feed, void *stream,
                                  const struct tombola_batch *batch);
 /* The same for a batch that was not trained: its lease is not acked, so the batch is redelivered

@@ -42,18 +42,22 @@ static enum error take_next(struct feed *feed, int64_t deadline_ns, struct slot 
 
 typedef void settle_lease(struct lease_keeper *keeper, int64_t seq);
 
-/* `settle`: what becomes of its lease; NULL: that is settled, or there is none. */
+/* `settle`: what becomes of its lease; NULL: that is settled, or there is none. If the device
+ * fails, nobody can say when the slot may be written again: the ring ends, so that nobody does. */
 static enum error put_back(struct feed *feed, struct device_queue *queue, struct slot *slot,
                            settle_lease *settle)
 {
+    struct error_report report;
     int64_t seq = slot->seq;
     enum error error = device_event_record(feed->options.device, slot->released, queue);
-    if (error)
-        return error;
+    if (error) {
+        error_report_take(error, &report);
+        ring_end(feed->ring, slot->sequence, &report);
+    }
     ring_put(feed->ring, slot);
     if (settle)
-        settle(feed->leases, seq);
-    return OK;
+        (error ? lease_keeper_drop : settle)(feed->leases, seq);
+    return error ? error_restore(&report) : OK;
 }
 
 /* The next batch that is still ours: one that others get is put back unseen. */

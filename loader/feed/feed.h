@@ -194,7 +194,8 @@ const struct sampler_stream *feed_stream(const struct feed *feed);
  * requested. */
 int64_t feed_end_index(const struct feed *feed);
 /* Returns a batch; its slot is reused once all work now in `queue` is done. ERROR_USAGE: not a
- * batch of this feed, or not out. */
+ * batch of this feed, or not out. If the device fails, the batch is back as if dropped, and
+ * feed_next() returns the failure. */
 enum error feed_put(struct feed *feed, struct device_queue *queue,
                     const struct feed_batch *batch) MUST_CHECK;
 

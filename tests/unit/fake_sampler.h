@@ -64,6 +64,7 @@ struct fake_sampler {
     _Atomic int64_t named;    /* batch requests with worker= */
     _Atomic int64_t leased;   /* batches */
     _Atomic int64_t settled;  /* POSTs */
+    _Atomic int64_t acked;    /* of them, POST /ack */
     _Atomic int64_t position; /* of the default stream */
     /* Its own: */
     uint16_t port;
@@ -276,6 +277,8 @@ static inline void fake_settle(struct fake_connection *connection)
     int length = snprintf(body, sizeof(body), "{\"expires_ms\":%d,\"acked\":[],\"released\":0}",
                           FAKE_EXPIRES_MS);
     atomic_fetch_add(&connection->sampler->settled, 1);
+    atomic_fetch_add(&connection->sampler->acked,
+                     strncmp(connection->request, "POST /ack?", 10) == 0);
     fake_reply(connection, 200, "application/json", body, (size_t)length, (size_t)length);
 }
 

@@ -430,6 +430,80 @@ static void test_close_with_batches_out(void **state)
     fake_stop(&sampler);
 }
 
+/* ---- a GPU that fails ---------------------------------------------------- */
+
+static void open_emulated(const struct tombola_options *options, struct tombola_feed **ret_feed)
+{
+    struct tombola_description description = {.device = ""};
+    int status = tombola_feed_open(options, ret_feed);
+    if (status != TOMBOLA_UNAVAILABLE) {
+        assert_int_equal(status, TOMBOLA_OK);
+        tombola_feed_describe(*ret_feed, &description, sizeof(description));
+    }
+    if (strstr(description.device, "emulated"))
+        return;
+    if (!status)
+        tombola_feed_close(*ret_feed);
+    print_message("# skipped: no emulated GPU\n");
+    skip();
+}
+
+/* The CUDA call of this number in the put of a feed's only batch fails; true: so did the put. The
+ * batch is back, was not trained, and nothing comes after it. */
+static bool put_with_failing_call(struct fake_sampler *sampler, int pull, int call)
+{
+    struct tombola_feed *feed;
+    const struct tombola_batch *batch;
+    const char *text;
+    char plan[32], state[4096] = "";
+    struct tombola_options options = options_for(sampler);
+    options.device = "cuda";
+    options.pull = pull;
+    options.batches = 1;
+    open_emulated(&options, &feed);
+    assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_OK);
+    if (pull == TOMBOLA_INDEX) {
+        assert_int_equal(tombola_feed_state(feed, &text), TOMBOLA_OK);
+        snprintf(state, sizeof(state), "%s", text);
+    }
+    snprintf(plan, sizeof(plan), "call:%d", call);
+    setenv("EMULATED_GPU_FAILS", plan, 1);
+    int status = tombola_feed_put(feed, NULL, batch);
+    unsetenv("EMULATED_GPU_FAILS");
+    if (status) {
+        assert_refused(status, TOMBOLA_IO, "cuda:0");
+        assert_refused(tombola_feed_put(feed, NULL, batch), TOMBOLA_USAGE, "not out");
+        assert_refused(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_IO,
+                       "cuda:0");
+    }
+    if (pull == TOMBOLA_INDEX) {
+        assert_int_equal(tombola_feed_state(feed, &text), TOMBOLA_OK);
+        assert_int_equal(strcmp(text, state) == 0, status != TOMBOLA_OK);
+    }
+    tombola_feed_close(feed);
+    return status != TOMBOLA_OK;
+}
+
+/* The emulated GPU ends a program that leaves memory, streams or events. */
+static void test_a_failed_put_on_an_emulated_GPU(void **state)
+{
+    (void)state;
+    static const int pulls[] = {TOMBOLA_LEASE, TOMBOLA_INDEX, TOMBOLA_DRAW};
+    for (size_t i = 0; i < sizeof(pulls) / sizeof(pulls[0]); i++) {
+        int failed = 0;
+        for (int call = 1; call < 8; call++) {
+            struct fake_sampler sampler = {.units = 250};
+            fake_start(&sampler);
+            bool fails = put_with_failing_call(&sampler, pulls[i], call);
+            if (fails)
+                assert_int_equal(atomic_load(&sampler.acked), 0);
+            failed += fails;
+            fake_stop(&sampler);
+        }
+        assert_true(failed > 0);
+    }
+}
+
 static enum fake_answer stay_silent(int64_t request, void *context)
 {
     (void)request;
@@ -744,6 +818,7 @@ int main(void)
         cmocka_unit_test(test_labels_that_are_no_codes),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_close_with_batches_out),
+        cmocka_unit_test(test_a_failed_put_on_an_emulated_GPU),
         cmocka_unit_test(test_a_wait_ends_in_time_and_when_interrupted),
         cmocka_unit_test(test_batches_are_put_back_from_any_thread),
         cmocka_unit_test(test_refusals),
