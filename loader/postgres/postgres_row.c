@@ -78,6 +78,12 @@ static bool take_number(const struct postgres_value *value, enum postgres_form f
             return true;
         *ret_number = INFINITY;
         return text_is_real((const char *)value->bytes, value->length);
+    case POSTGRES_NUMERIC:
+        if (!value->bytes)
+            return false;
+        if (!text_parse_real((const char *)value->bytes, value->length, ret_number))
+            *ret_number = value->length == strlen("NaN") ? NAN : INFINITY;
+        return true;
     default:
         return false;
     }
@@ -88,12 +94,13 @@ static enum error refuse_value(const char *column, const struct postgres_value *
 {
     char shown[TEXT_QUOTE_BYTES];
     double number = 0;
+    bool is_text = form == POSTGRES_TEXT || form == POSTGRES_NUMERIC;
     if (!value->bytes)
         return error_set(ERROR_INPUT, "column \"%s\" is null; %s belongs there", column, wanted);
     if (form == POSTGRES_BYTES)
         return error_set(ERROR_INPUT, "column \"%s\" has %zu %s; %s belongs there", column,
                          value->length, text_plural(value->length, "byte", "bytes"), wanted);
-    if (form != POSTGRES_TEXT && take_number(value, form, &number))
+    if (!is_text && take_number(value, form, &number))
         return error_set(ERROR_INPUT, "column \"%s\" is %.17g; %s belongs there", column, number,
                          wanted);
     return error_set(ERROR_INPUT, "column \"%s\" is %s; %s belongs there", column,
@@ -194,7 +201,7 @@ static void refuse_feature(const char *column, const struct postgres_value *valu
     const char *wanted = feature_wanted(is_number, element), *text = (const char *)value->bytes;
     char shown[TEXT_QUOTE_BYTES];
     double real = 0;
-    if (form == POSTGRES_REAL && take_real(value, &real) && isnan(real)) {
+    if (form != POSTGRES_TEXT && take_number(value, form, &real) && isnan(real)) {
         error_set(ERROR_INPUT, "column \"%s\" is NaN; %s belongs there%s", column,
                   feature_wanted(false, element),
                   element == ELEMENT_I32 ? "" : feature_way_out(NULL, 0));
@@ -234,7 +241,8 @@ static size_t print_number(const struct postgres_value *value, enum postgres_for
         return (size_t)snprintf(room, NUMBER_BYTES, "%s", number != 0 ? "true" : "false");
     if (form == POSTGRES_INTEGER && take_integer(value, &integer))
         return (size_t)(text_write_integer(room, integer) - room);
-    return strlen(text_of_number(number, value->length == sizeof(float), room));
+    bool is_float = form == POSTGRES_REAL && value->length == sizeof(float);
+    return strlen(text_of_number(number, is_float, room));
 }
 
 /* With a plan: one value. */

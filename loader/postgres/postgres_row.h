@@ -24,6 +24,7 @@
 enum postgres_form {
     POSTGRES_INTEGER, /* 2, 4 or 8 bytes, big-endian */
     POSTGRES_REAL,    /* 4 or 8 bytes, big-endian */
+    POSTGRES_NUMERIC, /* text; infinite if it is beyond a double */
     POSTGRES_BOOLEAN, /* one byte */
     POSTGRES_TEXT,
     POSTGRES_BYTES

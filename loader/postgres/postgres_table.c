@@ -70,13 +70,21 @@ static bool is_text(unsigned type)
     return type == TYPE_TEXT || type == TYPE_VARYING || type == TYPE_CHARACTER || type == TYPE_NAME;
 }
 
+/* A numeric, too: cast to float8, one that is out of its range would end the whole query. */
+static bool comes_as_text(unsigned type)
+{
+    return is_text(type) || type == TYPE_NUMERIC;
+}
+
 /* How a number of this type is selected and received. */
 static bool form_of(unsigned type, enum postgres_form *ret_form)
 {
     if (is_integer(type))
         *ret_form = POSTGRES_INTEGER;
-    else if (is_fraction(type))
+    else if (is_float(type))
         *ret_form = POSTGRES_REAL;
+    else if (type == TYPE_NUMERIC)
+        *ret_form = POSTGRES_NUMERIC;
     else if (type == TYPE_BOOLEAN)
         *ret_form = POSTGRES_BOOLEAN;
     else if (is_text(type))
@@ -401,9 +409,7 @@ static unsigned type_of(const struct postgres_table *table, const char *name)
 /* The type that a number of this type is cast to. */
 static unsigned selected_type(unsigned type)
 {
-    if (type == TYPE_NUMERIC)
-        return TYPE_REAL_8;
-    return is_text(type) ? TYPE_TEXT : type;
+    return comes_as_text(type) ? TYPE_TEXT : type;
 }
 
 /* Of a label or group. */
@@ -517,10 +523,7 @@ static void add_quoted(struct buffer *sql, const char *name, const char *cast)
 
 static const char *cast_of(const struct postgres_table *table, const char *name)
 {
-    unsigned type = type_of(table, name);
-    if (type == TYPE_NUMERIC)
-        return "::float8";
-    return is_text(type) ? "::text" : "";
+    return comes_as_text(type_of(table, name)) ? "::text" : "";
 }
 
 /* Prepends ", ". */

@@ -216,6 +216,30 @@ def test_numbers_out_of_range(server):
     run_fails("loader", "info", server.uri("large"), says=['"1e400"', "fits 32-bit float"])
 
 
+@pytest.mark.parametrize("more", ["", "&missing=mean"])
+def test_numerics_beyond_a_double_are_bad_rows(server, sampler, tmp_path, more):
+    """They do not end the server's answer to a query for others."""
+    server.sql("DROP TABLE IF EXISTS wide", "CREATE TABLE wide (id int PRIMARY KEY, label text, a numeric, w numeric DEFAULT 1)",
+               "INSERT INTO wide SELECT i, 'x', i + 0.5 FROM generate_series(0, 9) i")
+    uri = server.uri("wide", f"&weight=w{more}")
+    right = digest(uri)
+    server.sql("UPDATE wide SET a = 4.50000 WHERE id = 4")
+    assert digest(uri) == right
+    server.sql("UPDATE wide SET a = 1e400 WHERE id = 7")
+    failed = run_fails("loader", "info", uri, says=["id 7", 'column "a" is "10000', "fits 32-bit float"])
+    assert len(failed.stderr) < 500
+    one = sampler("--store", uri, "--seed", "1", "--epochs", "1")
+    rows = run("loader", "pull", "--sampler", one.url, "--store", server.uri("wide", "&weight=w"), "--bad-rows", "skip").stdout
+    assert len(rows.splitlines()) == 1 + 9
+    server.sql("UPDATE wide SET a = 0, w = 1e400 WHERE id = 7")
+    run_fails("loader", "info", uri, says=["id 7", 'column "w" is "10000'])
+    server.sql("UPDATE wide SET a = 'NaN', w = 1 WHERE id = 7")
+    if more:
+        run("loader", "info", uri)
+    else:
+        run_fails("loader", "info", uri, says=["id 7", 'column "a" is NaN', "missing=mean"])
+
+
 def test_servers_and_tables_that_are_not_there(server):
     server.sql("DROP TABLE IF EXISTS a_table", "CREATE TABLE a_table (id int)")
     run_fails("loader", "info", server.uri("nowhere"), says=["nowhere", "there are", '"a_table"'], status=None)
