@@ -170,15 +170,19 @@ static enum error choose_table(struct postgres_table *table, const struct postgr
 
 /* ---- its columns -------------------------------------------------------- */
 
+/* Name, type, and its name for messages. A domain's type is what it is made of, as in results. */
+static const char columns_sql[] =
+    "SELECT attname, (WITH RECURSIVE made AS (SELECT atttypid AS type, 0 AS depth UNION ALL"
+    " SELECT t.typbasetype, depth + 1 FROM made JOIN pg_type t ON t.oid = made.type"
+    " AND t.typtype = 'd') SELECT type FROM made ORDER BY depth DESC LIMIT 1),"
+    " format_type(atttypid, atttypmod) FROM pg_attribute"
+    " WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
+
 static enum error read_columns(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, const char *oid)
 {
     PGresult *result = NULL;
-    enum error error =
-        ask(place, connection,
-            "SELECT attname, atttypid, format_type(atttypid, atttypmod) FROM pg_attribute"
-            " WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-            oid, &result);
+    enum error error = ask(place, connection, columns_sql, oid, &result);
     if (error)
         return error;
     size_t count = (size_t)PQntuples(result);

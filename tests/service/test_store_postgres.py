@@ -120,6 +120,22 @@ def test_types_of_numbers(server, tmp_path):
         run_fails("loader", "import", server.uri("types", f"&features={column}"), f"sqlite:{tmp_path}/x.db", says=says)
 
 
+def test_domains_are_read_as_what_they_are_made_of(server, csv, sampler):
+    server.sql("CREATE DOMAIN key AS bigint CHECK (VALUE >= 0)", "CREATE DOMAIN own_key AS key", "CREATE DOMAIN word AS text",
+               "CREATE DOMAIN share AS float8", "CREATE DOMAIN byte AS smallint", "CREATE DOMAIN amount AS numeric(9, 2)",
+               "CREATE DOMAIN bytes AS bytea",
+               "CREATE TABLE domains AS SELECT id::own_key, label::word, w::share, grp::word, a::byte, b::amount, c::share FROM rows",
+               "CREATE TABLE packed_domains AS SELECT id::key, label::word, w::share, grp::word, features::bytes FROM packed",
+               "ALTER TABLE domains ADD PRIMARY KEY (id)", "ALTER TABLE packed_domains ADD PRIMARY KEY (id)")
+    stores = [server.uri(table, "&" + KEYS) for table in ("domains", "packed_domains")]
+    assert {digest(uri) for uri in stores} == {digest(f"csv:{csv}?{KEYS}")}
+    one = sampler("--store", f"csv:{csv}", "--seed", "4")
+    for uri in stores:
+        assert len(run("loader", "pull", "--sampler", one.url, "--store", uri, "--size", "9", "--batches", "1").stdout.splitlines()) == 10
+    server.sql("CREATE DOMAIN day AS date", "CREATE TABLE days (id int, a day)")
+    run_fails("loader", "info", server.uri("days"), says='column "a" is of type day')
+
+
 def shortest(number):
     if number == int(number) and abs(number) <= 2**53:
         return str(int(number))
