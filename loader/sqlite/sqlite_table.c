@@ -176,17 +176,24 @@ static enum error refuse_id(const struct sqlite_table *table, const char *path, 
                          "must name the column of the ids%s",
                          path, table->view ? "view" : "table", table->name,
                          rows ? " (id=rowid takes SQLite's row numbers)" : "");
-    if (table->view)
-        return error_set(ERROR_INPUT,
-                         "%s: \"%s\" is a view, and its rows cannot be found by \"%s\" at once, "
-                         "which must be the INTEGER PRIMARY KEY of the tables behind it; make a "
-                         "table of it (CREATE TABLE t AS SELECT * FROM \"%s\") and say table=t",
-                         path, table->name, id, table->name);
-    return error_set(ERROR_INPUT,
-                     "%s: rows of table \"%s\" cannot be found by \"%s\" at once; in a table "
-                     "without row numbers it must have a unique index (CREATE UNIQUE INDEX i ON "
-                     "\"%s\"(\"%s\"))",
-                     path, table->name, id, table->name, id);
+    char *advice =
+        table->view ? sqlite3_mprintf("CREATE TABLE t AS SELECT * FROM \"%w\"", table->name)
+                    : sqlite3_mprintf("CREATE UNIQUE INDEX i ON \"%w\"(\"%w\")", table->name, id);
+    if (!advice)
+        return error_set_memory(strlen(table->name), "an SQLite statement");
+    enum error error =
+        table->view
+            ? error_set(ERROR_INPUT,
+                        "%s: \"%s\" is a view, and its rows cannot be found by \"%s\" at once, "
+                        "which must be the INTEGER PRIMARY KEY of the tables behind it; make a "
+                        "table of it (%s) and say table=t",
+                        path, table->name, id, advice)
+            : error_set(ERROR_INPUT,
+                        "%s: rows of table \"%s\" cannot be found by \"%s\" at once; in a table "
+                        "without row numbers it must have a unique index (%s)",
+                        path, table->name, id, advice);
+    sqlite3_free(advice);
+    return error;
 }
 
 /* Does SQLite find one id of a view by row numbers alone? Its query plan says so. */

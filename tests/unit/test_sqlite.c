@@ -256,6 +256,13 @@ static void test_views(void **state)
     refuse_table("CREATE TABLE raw(id INTEGER, a); INSERT INTO raw VALUES (1,2);"
                  "CREATE VIEW samples AS SELECT * FROM raw",
                  "", ERROR_INPUT, "CREATE TABLE t AS SELECT * FROM \"samples\"");
+    refuse_table("CREATE TABLE raw(id INTEGER, a); INSERT INTO raw VALUES (1,2);"
+                 "CREATE VIEW \"q\"\"t\" AS SELECT * FROM raw",
+                 "table=q\"t", ERROR_INPUT, "CREATE TABLE t AS SELECT * FROM \"q\"\"t\")");
+    refuse_table(
+        "CREATE TABLE \"q\"\"t\"(k INTEGER, \"i\"\"d\" INTEGER, PRIMARY KEY (k, \"i\"\"d\")) "
+        "WITHOUT ROWID; INSERT INTO \"q\"\"t\" VALUES (1,2)",
+        "id=i\"d", ERROR_INPUT, "CREATE UNIQUE INDEX i ON \"q\"\"t\"(\"i\"\"d\")");
     refuse_table("CREATE TABLE raw(id INTEGER PRIMARY KEY, a); INSERT INTO raw VALUES (1,2);"
                  "CREATE VIEW samples AS SELECT id + 1 AS id, a FROM raw",
                  "", ERROR_INPUT, "is a view, and its rows cannot be found");
