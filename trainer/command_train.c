@@ -264,8 +264,8 @@ static enum error parse(const struct program *program, int argc, char **argv,
          .type = OPTION_TEXT,
          .target = &options->store_uri,
          .argument = "URI",
-         .help = "where to fetch the rows by id: csv:PATH, sqlite:PATH, "
-                 "postgresql://..., rows:PATH",
+         .help = "where to fetch the rows by id: csv:PATH, rows:PATH, parquet:PATH, "
+                 "sqlite:PATH, postgresql://...",
          .required = true},
         {.name = "logdir",
          .type = OPTION_TEXT,

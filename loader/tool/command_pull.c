@@ -148,7 +148,7 @@ static enum error parse(struct pull_options *pull, const struct program *program
          .target = &pull->store,
          .argument = "URI",
          .help = "where to fetch the rows by id: csv:PATH, rows:PATH, parquet:PATH, "
-                 "sqlite:PATH, range:N",
+                 "sqlite:PATH, postgresql://..., range:N",
          .required = true},
         {.name = "size",
          .type = OPTION_INTEGER,

@@ -35,6 +35,12 @@ def test_help_of_every_command_is_complete(name):
         assert max(map(len, done.stdout.splitlines())) <= 100
 
 
+@pytest.mark.parametrize("name, command", [("sampler", "build"), ("sampler", "serve"), ("loader", "pull"), ("trainer", "train")])
+def test_help_names_every_kind_of_store(name, command):
+    text = run(name, command, "--help").stdout
+    assert all(kind in text for kind in ("csv:PATH", "rows:PATH", "parquet:PATH", "sqlite:PATH", "postgresql://"))
+
+
 def test_help_names_defaults_that_are_values():
     text = " ".join(run("sampler", "serve", "--help").stdout.split())
     assert "(from 1 to 10000000; default 1000000)" in text
