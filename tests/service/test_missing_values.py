@@ -106,6 +106,17 @@ def test_the_same_rows_in_every_store(server, tmp_path, asked):  # noqa: F811
         assert any(name.startswith("color=") for name in json.loads(run("loader", "info", made, "--json").stdout)["columns"])
 
 
+def test_words_of_missing_values_without_missing(tmp_path):
+    """They are categories like others, but no reason to make one of a column of numbers; nothing is none."""
+    (tmp_path / "t.csv").write_text("id,y,c,n\n0,a,red,1\n1,b,N/A,2\n2,a,NA,3\n")
+    uri = f"csv:{tmp_path}/t.csv?label=y&onehot=*"
+    found = json.loads(run("loader", "info", uri, "--json").stdout)
+    assert (found["columns"], found["bad_rows"]) == (["c=N/A", "c=NA", "c=red", "n"], 0)
+    for row, says in (("3,b,,4", 'column "c" is empty'), ("3,b,red,NA", 'column "n" is "NA"')):
+        (tmp_path / "t.csv").write_text(f"id,y,c,n\n0,a,red,1\n1,b,N/A,2\n{row}\n")
+        run_fails("loader", "info", uri, says=["line 4", says])
+
+
 def test_as_many_columns_as_a_recipe_may_have(tmp_path):
     """With columns between them that are no features."""
     names = [f"c{i}" for i in range(100000)]
