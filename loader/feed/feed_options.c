@@ -217,9 +217,20 @@ static enum error check_lengths(struct feed_options *options)
     return OK;
 }
 
+/* Every batch would fail: a column of texts among the features, say. */
+static enum error check_rows(const struct feed_options *options)
+{
+    const struct store_info *info = store_info(options->store);
+    if (options->bad_rows != BAD_ROWS_FAIL || !info->first_bad_row || info->bad_rows < info->rows)
+        return OK;
+    return error_set(ERROR_INPUT, "no row of the store can be used: %s", info->first_bad_row);
+}
+
 enum error feed_options_complete(struct feed_options *options)
 {
-    enum error error = check_labels(options);
+    enum error error = check_rows(options);
+    if (!error)
+        error = check_labels(options);
     if (!error)
         error = check_sizes(options);
     if (!error)

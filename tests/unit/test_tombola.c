@@ -609,6 +609,16 @@ static void test_refusals(void **state)
     options.pull = 7;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "pull is 7");
     options = options_for(&sampler);
+    char texts[600];
+    snprintf(texts, sizeof(texts), "csv:%s/rows.csv?label=a&features=label,b", folder);
+    options.store_uri = texts;
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_INPUT, "no row of the store");
+    assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_INPUT,
+                   "column \"label\" is \"even\"");
+    options.bad_rows = TOMBOLA_BAD_ROWS_REPLACE;
+    assert_int_equal(tombola_feed_open(&options, &feed), TOMBOLA_OK);
+    tombola_feed_close(feed);
+    options = options_for(&sampler);
     options.bad_rows = -1;
     assert_refused(tombola_feed_open(&options, &feed), TOMBOLA_USAGE, "bad_rows is -1");
     options = options_for(&sampler);
