@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@
 #include "common/array.h"
 #include "common/log.h"
 
+#define ROOM_MS 1000
 #define ADVICE                                                                                  \
     "a frame that is served must not change: write a new file and rename it over the old one, " \
     "as `tombola-sampler build --out` does"
@@ -46,7 +48,10 @@ static void on_bus_error(int number, siginfo_t *facts, void *context)
          watch = atomic_load(&watch->next)) {
         if (address < watch->bytes || address >= watch->bytes + watch->size)
             continue;
-        if (write(STDERR_FILENO, watch->last_words, watch->last_words_bytes) < 0)
+        /* A full pipe whose reader has stopped must not keep the process. */
+        struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+        if (poll(&room, 1, ROOM_MS) != 0 &&
+            write(STDERR_FILENO, watch->last_words, watch->last_words_bytes) < 0)
             _exit(error_exit_status(ERROR_INPUT)); /* nobody listens */
         _exit(error_exit_status(ERROR_INPUT));
     }

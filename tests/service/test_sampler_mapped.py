@@ -111,6 +111,34 @@ def test_a_file_that_is_cut_off_is_named(sampler, tmp_path):
 
 
 @pytest.mark.plain
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer writes to standard error itself")
+def test_a_file_that_is_cut_off_ends_a_server_whose_log_is_not_read(tmp_path):
+    path = build(tmp_path / "cut.frame", 10, units=300_000)
+    fifo = tmp_path / "log"
+    os.mkfifo(fifo)
+    unread = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        with pytest.raises(BlockingIOError):
+            for _ in range(1 << 20):
+                os.write(unread, b"x" * 4096)
+        with without_lease(path) as file:
+            to_fifo = ("sh", "-c", 'exec "$@" 2>"$0"', str(fifo))
+            server = Sampler("--frame", path, "--seed", 1, folder=tmp_path, prefix=to_fifo)
+            file.truncate(4096)
+            try:
+                for index in range(1000):
+                    server.get(f"/batch?size=1000&index={index}", timeout=10)
+            except OSError:
+                pass
+            try:
+                assert server.process.wait(PATIENCE_S) == 2
+            finally:
+                server.kill()
+    finally:
+        os.close(unread)
+
+
+@pytest.mark.plain
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer has a handler of its own")
 def test_a_bus_error_elsewhere_still_kills(frame, tmp_path):
     server = Sampler("--frame", frame, folder=tmp_path)
