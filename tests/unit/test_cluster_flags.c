@@ -72,6 +72,7 @@ static void test_what_does_not_fit_is_refused(void **state)
         {{.job_name = "worker", GIVEN = 0}, "--job-name is worker, but there is no cluster"},
         {{.job_name = "ps", GIVEN = 0}, "--job-name is ps, but there is no cluster"},
         {{GIVEN = 3}, "--task-index is 3, but there is no cluster"},
+        {{GIVEN = 1}, "TF_CONFIG names its own task: leave --task-index out beside it"},
         {{.ps_hosts = "p:1,", .job_name = "ps", GIVEN = 0},
          "--ps-hosts: ps 1 is \"\", must be HOST:PORT"},
         {{.worker_hosts = "a:1, b:1", .job_name = "worker", GIVEN = 0},

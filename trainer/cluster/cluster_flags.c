@@ -43,7 +43,8 @@ static enum error check_no_job(const struct cluster_flags *flags)
     if (flags->task_index_given && flags->task_index != 0)
         return error_set(ERROR_USAGE,
                          "--task-index is %" PRId64 ", but there is no cluster: --ps-hosts, "
-                         "--worker-hosts and --job-name say of which",
+                         "--worker-hosts and --job-name say of which; TF_CONFIG names its own "
+                         "task: leave --task-index out beside it",
                          flags->task_index);
     return OK;
 }
