@@ -173,6 +173,8 @@ def test_a_logdir_that_begins_again_has_its_own_best(start, served, store, test_
     train(served, store, logdir, train_steps=100)
     watching.wait_for_log("step 100: loss")
     wait_for(best_of(logdir).exists, "no best model")
+    events = logdir / "eval" / "events.jsonl"
+    wait_for(lambda: '"step":100' in events.read_text(), "the events of step 100 are not written")
     shutil.rmtree(logdir)
     train(served, store, logdir, train_steps=50, learning_rate=1e-6)
     watching.wait_for_log(f"{logdir} begins again")
