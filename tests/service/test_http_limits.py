@@ -153,7 +153,7 @@ def test_other_large_answers_count_too(sampler):
 def test_the_limit_has_a_form():
     for wrong in ("0", "1023K", "-1", "1X", "M", "99999999999999999999"):
         for option in ("--max-answer-memory", "--max-body-memory"):
-            run_fails("sampler", "serve", "--store", LARGE, f"{option}={wrong}", says=[option, "from 1M on"])
+            run_fails("sampler", "serve", "--store", LARGE, f"{option}={wrong}", says=[option, "at least 1M"])
 
 
 # ---- bodies that come slowly ----------------------------------------------------------------------

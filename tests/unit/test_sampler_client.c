@@ -131,14 +131,10 @@ static void test_wrong_lists(void **state)
         size_t at;
         int byte;
         const char *text;
-    } cases[] = {{0, 'X', "not a binary batch"},
-                 {28, 0, "flags 0; 1 is what"},
-                 {28, 3, "flags 3; 1 is what"},
-                 {24, 20, "a batch of 20 units"},
-                 {39, 0x80, "a lease with seq -"},
-                 {40, 0, "attempt 0"},
-                 {47, 0x80, "attempt -"},
-                 {55, 0x80, "and -"},
+    } cases[] = {{0, 'X', "not a binary batch"},   {28, 0, "flags 0; 1 is what"},
+                 {28, 3, "flags 3; 1 is what"},    {24, 20, "a batch of 20 units"},
+                 {39, 0x80, "a lease with seq -"}, {40, 0, "attempt 0"},
+                 {47, 0x80, "attempt -"},          {55, 0x80, "and -"},
                  {63, 0x80, "a batch with id -"}};
     struct sampler_batch batch;
     size_t used;
