@@ -248,7 +248,30 @@ static enum error make_length_statement(struct sqlite_store *store)
     return store->length_sql ? OK : error_set_memory(256, "an SQLite statement");
 }
 
-static enum error make_statements(struct sqlite_store *store)
+/* Of a table that import made: TABLE/keys, in files of earlier versions TABLE_keys. free() it; NULL:
+ * there is none. */
+static enum error find_key_index(const struct sqlite_store *store, sqlite3 *connection,
+                                 char **ret_index)
+{
+    const char *name = store->table.name;
+    sqlite3_stmt *statement = NULL;
+    *ret_index = NULL;
+    char *sql = sqlite3_mprintf("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name "
+                                "COLLATE NOCASE = '%q' AND name COLLATE NOCASE IN ('%q/keys', "
+                                "'%q_keys')",
+                                name, name, name);
+    if (!sql)
+        return error_set_memory(256, "an SQLite statement");
+    enum error error = query_row(connection, store->path, sql, &statement);
+    sqlite3_free(sql);
+    if (error || !statement)
+        return error;
+    *ret_index = strdup((const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    return *ret_index ? OK : error_set_memory(strlen(name), "an index's name");
+}
+
+static enum error make_statements(struct sqlite_store *store, sqlite3 *connection)
 {
     static const char by_id[] = " FROM $ WHERE @ = ?1";
     static const char by_range[] = " FROM $ WHERE @ BETWEEN ?1 AND ?2 ORDER BY @";
@@ -257,10 +280,8 @@ static enum error make_statements(struct sqlite_store *store)
         return make_row_statements(store);
     char *index = NULL;
     enum error error = OK;
-    if (is_as_imported(store)) {
-        index = sqlite3_mprintf("%s/keys", store->table.name);
-        error = index ? OK : error_set_memory(strlen(store->table.name), "an SQLite statement");
-    }
+    if (is_as_imported(store))
+        error = find_key_index(store, connection, &index);
     if (!error)
         error = sqlite_table_select(&store->table, true, NULL, by_id, &store->fetch_sql);
     if (!error)
@@ -269,7 +290,7 @@ static enum error make_statements(struct sqlite_store *store)
         error = sqlite_table_select(&store->table, true, NULL, in_order, &store->scan_sql);
     if (!error)
         error = sqlite_table_select(&store->table, false, index, in_order, &store->keys_sql);
-    sqlite3_free(index);
+    free(index);
     return error;
 }
 
@@ -330,7 +351,7 @@ static enum error look(struct sqlite_store *store, sqlite3 *connection,
     if (!error)
         error = find_format(store, connection, request);
     if (!error)
-        error = make_statements(store);
+        error = make_statements(store, connection);
     if (!error && row_limit_varies(&store->format.limit))
         error = make_length_statement(store);
     if (error)

@@ -577,6 +577,18 @@ def test_import_keeps_the_other_tables(tmp_path):
     run_fails("loader", "import", pixels, f"sqlite:{path}?table=more", "--force", says="WAL")
 
 
+@pytest.mark.parametrize("name", ["pixels_keys", "something00"], ids=["of an earlier version", "another"])
+def test_keys_are_read_with_and_without_their_index(tmp_path, name):
+    """Renamed in the file's bytes, so that the file is as it was imported."""
+    path = tmp_path / "made.db"
+    run("loader", "import", write(tmp_path, "pixels.csv", "label,a,b\n1,2,3\n4,5,6\n0,0,0\n"), f"sqlite:{path}?table=pixels")
+    before = info(path)
+    path.write_bytes(path.read_bytes().replace(b"pixels/keys", name.encode()))
+    assert info(path) == before
+    assert before["digest"] in digest_of(path)
+    assert "3 units" in run("sampler", "build", "--store", path, "--out", tmp_path / "made.frame").stdout
+
+
 def created(folder, act):
     """The names of the files that are made in a folder while act() runs (inotify)."""
     libc = ctypes.CDLL(None)
