@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The vector kernels of permutation_runs(): 16 lanes of 32 bits, integers only, so that every
- * kernel gives the values of permutation.c. Tests compare each that the processor supports with it.
+ * The vector kernels of permutation_runs(): lanes of 32 bits, integers only, so that every kernel
+ * gives the values of permutation.c. Tests compare each that the processor supports with it.
  */
 #ifndef SAMPLER_SHUFFLE_PERMUTATION_KERNELS_H
 #define SAMPLER_SHUFFLE_PERMUTATION_KERNELS_H
@@ -12,7 +12,7 @@
 
 #include "sampler/shuffle/permutation.h"
 
-#define KERNEL_LANES 16
+#define KERNEL_LANES 16 /* of the widest vector */
 #define KERNEL_FEW_RUNS 16
 #define KERNEL_BLOCK 256 /* positions processed together; a multiple of KERNEL_LANES */
 

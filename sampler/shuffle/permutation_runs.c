@@ -12,7 +12,7 @@
 #include "sampler/shuffle/permutation.h"
 #include "sampler/shuffle/permutation_kernels.h"
 
-#define LONG 64 /* from here on it is worth it to let a run's lanes be alone in their vectors */
+#define LONG 64 /* positions of a run that has a block to itself */
 
 struct runner {
     const struct permutation_kernel *kernel;

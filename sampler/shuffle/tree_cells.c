@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree_cells_draw() is the definition: a cell's draw from its two boundaries. A single draw divides
- * to find them; splitting a block steps from one boundary to the next by addition.
+ * tree_cells_draw() in the header is the definition: a cell's draw from its two boundaries. A
+ * single draw divides to find them; splitting a block steps from one to the next by addition.
  *
  * A cell has one random number. Its high half decides between a boundary position and the inside,
  * its low half chooses inside (all of it for long cells), and the high half of its product with an
