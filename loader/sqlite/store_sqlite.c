@@ -248,8 +248,8 @@ static enum error make_length_statement(struct sqlite_store *store)
     return store->length_sql ? OK : error_set_memory(256, "an SQLite statement");
 }
 
-/* Of a table that import made: TABLE/keys, in files of earlier versions TABLE_keys. free() it; NULL:
- * there is none. */
+/* Of a table that import made: TABLE/keys, in files of earlier versions TABLE_keys. free() it;
+ * NULL: there is none. */
 static enum error find_key_index(const struct sqlite_store *store, sqlite3 *connection,
                                  char **ret_index)
 {
