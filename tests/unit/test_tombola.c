@@ -432,7 +432,8 @@ static void test_close_with_batches_out(void **state)
 
 /* ---- a GPU that fails ---------------------------------------------------- */
 
-static void open_emulated(const struct tombola_options *options, struct tombola_feed **ret_feed)
+static void open_emulated(struct fake_sampler *sampler, const struct tombola_options *options,
+                          struct tombola_feed **ret_feed)
 {
     struct tombola_description description = {.device = ""};
     int status = tombola_feed_open(options, ret_feed);
@@ -444,6 +445,7 @@ static void open_emulated(const struct tombola_options *options, struct tombola_
         return;
     if (!status)
         tombola_feed_close(*ret_feed);
+    fake_stop(sampler);
     print_message("# skipped: no emulated GPU\n");
     skip();
 }
@@ -460,7 +462,7 @@ static bool put_with_failing_call(struct fake_sampler *sampler, int pull, int ca
     options.device = "cuda";
     options.pull = pull;
     options.batches = 1;
-    open_emulated(&options, &feed);
+    open_emulated(sampler, &options, &feed);
     assert_int_equal(tombola_feed_next(feed, NULL, TOMBOLA_FOREVER, &batch), TOMBOLA_OK);
     if (pull == TOMBOLA_INDEX) {
         assert_int_equal(tombola_feed_state(feed, &text), TOMBOLA_OK);
