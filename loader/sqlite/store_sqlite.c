@@ -32,12 +32,17 @@ static enum error read_uri(struct uri *uri, struct request *request)
 
 /* ---- the table's layout of features ------------------------------------- */
 
-/* A query with one result row; *ret_statement is on it, or NULL if there is none. */
-static enum error query_row(sqlite3 *connection, const char *path, const char *sql,
+/* A query with one result row; *ret_statement is on it, or NULL if there is none. Frees `sql`, of
+ * sqlite3_mprintf(), which may have failed. */
+static enum error query_row(sqlite3 *connection, const char *path, char *sql,
                             sqlite3_stmt **ret_statement)
 {
     sqlite3_stmt *statement = NULL;
+    *ret_statement = NULL;
+    if (!sql)
+        return error_set_memory(256, "an SQLite statement");
     enum error error = sqlite_prepare(connection, path, sql, &statement);
+    sqlite3_free(sql);
     int result = error ? SQLITE_DONE : sqlite3_step(statement);
     if (!error && result != SQLITE_ROW && result != SQLITE_DONE)
         error = sqlite_refuse(connection, result, path, "read it");
@@ -92,10 +97,7 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
     char *sql =
         sqlite3_mprintf("SELECT typeof(\"%w\"), length(\"%w\") FROM \"%w\" LIMIT 1",
                         store->table.features[0], store->table.features[0], store->table.name);
-    if (!sql)
-        return error_set_memory(256, "an SQLite statement");
     enum error error = query_row(connection, store->path, sql, &statement);
-    sqlite3_free(sql);
     if (error || !statement)
         return error;
     const char *type = (const char *)sqlite3_column_text(statement, 0);
@@ -260,10 +262,7 @@ static enum error find_key_index(const struct sqlite_store *store, sqlite3 *conn
                                 "COLLATE NOCASE = '%q' AND name COLLATE NOCASE IN ('%q/keys', "
                                 "'%q_keys')",
                                 name, name, name);
-    if (!sql)
-        return error_set_memory(256, "an SQLite statement");
     enum error error = query_row(connection, store->path, sql, &statement);
-    sqlite3_free(sql);
     if (error || !statement)
         return error;
     *ret_index = strdup((const char *)sqlite3_column_text(statement, 0));
@@ -310,10 +309,7 @@ static enum error count_rows(struct sqlite_store *store, sqlite3 *connection)
 {
     sqlite3_stmt *statement = NULL;
     char *sql = sqlite3_mprintf("SELECT count(*) FROM \"%w\"", store->table.name);
-    if (!sql)
-        return error_set_memory(256, "an SQLite statement");
     enum error error = query_row(connection, store->path, sql, &statement);
-    sqlite3_free(sql);
     if (error)
         return error;
     store->store.info.rows = statement ? sqlite3_column_int64(statement, 0) : 0;
