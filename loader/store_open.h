@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens a store from a URI: the kinds of store, the files of a path, several of them as one store.
+ * Opens a store from a URI: of any kind, of the files of a path, of several URIs as one store, or
+ * from a cache of its rows.
  */
 #ifndef LOADER_STORE_OPEN_H
 #define LOADER_STORE_OPEN_H
@@ -51,10 +52,7 @@ enum error store_open(const char *uri, bool keys_only, struct store **ret_store)
 enum error store_open_with(const char *uri, const struct store_open_options *options,
                            struct store **ret_store) MUST_CHECK;
 /* Identifies the source of a store's rows, for a row cache's key: finds its files, reads nothing.
- * ERROR_UNAVAILABLE: they do not come from files; else as store_check_uri(). */
+ * ERROR_UNAVAILABLE: they do not come from files; else as store_check_uri() (store_uri.h). */
 enum error store_note_source(const char *uri, struct cache_source *source) MUST_CHECK;
-/* Checks a URI without reading its files or asking a server: is it well-formed, of a known kind,
- * and do its files exist? ERROR_USAGE, or as store_open(). */
-enum error store_check_uri(const char *uri) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of all kinds of store; loader/store_open.c lists them. */
+/* The tables of all kinds of store; loader/store_uri.c lists them. */
 #ifndef LOADER_STORE_STORE_KINDS_H
 #define LOADER_STORE_STORE_KINDS_H
 

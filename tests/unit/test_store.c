@@ -8,6 +8,7 @@
 #include "loader/store/content_digest.h"
 #include "loader/store/feature_range.h"
 #include "loader/store/row_cache.h"
+#include "loader/store_uri.h"
 
 /* ---- the same rows in every store --------------------------------------- */
 

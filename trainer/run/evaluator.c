@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/text.h"
-#include "loader/store_open.h"
+#include "loader/store_uri.h"
 #include "trainer/checkpoint/logdir.h"
 #include "trainer/events/event_writer.h"
 #include "trainer/exchange/stop_request.h"

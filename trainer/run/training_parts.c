@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "loader/feed/sampler_client.h"
 #include "loader/store_apart.h"
+#include "loader/store_uri.h"
 #include "trainer/checkpoint/sampler_order.h"
 #include "trainer/run/training_parts_private.h"
 
