@@ -52,18 +52,10 @@ enum error uri_query_finish(const struct uri_query *query) MUST_CHECK;
 /* 0 to 15, or -1. */
 int uri_hex_digit(char digit);
 
-struct feature_recipe;
-
 struct uri {
     char *scheme; /* owned; "" for a bare path; "postgresql" for postgres:, as in libpq */
     char *path;   /* owned, decoded, except for postgresql: the raw text from "//" up to '?' */
     struct uri_query query;
-    /* Borrowed; not from the text: the features that the caller wants, of those selected by the
-     * text (column_role.h). Count 0: all. */
-    const char *const *columns;
-    size_t column_count;
-    /* Likewise: how its missing values and texts are encoded (loader/store/feature_recipe.h). */
-    struct feature_recipe *recipe;
 };
 
 /* A bare path (no known `scheme:`) gets scheme "", and its '%' and '?' stay: only what follows the

@@ -29,14 +29,14 @@ static enum error open_kind(const struct store_parts *parts, const struct store_
     if (!copy)
         return error_set_memory(strlen(shown), "a store's URI");
     const struct store_open_options *options = &parts->options;
-    uri->columns = options->columns;
-    uri->column_count = options->column_count;
-    uri->recipe = options->keys_only ? NULL : options->recipe;
+    const struct read_options wanted = {.keys_only = options->keys_only,
+                                        .columns = options->columns,
+                                        .column_count = options->column_count,
+                                        .recipe = options->keys_only ? NULL : options->recipe,
+                                        .cache_bytes = options->cache.bytes};
     enum error error = ops->takes_recipe ? pass_over_request(uri) : OK;
     if (!error)
-        error = options->cache.bytes > 0 && ops->open_cached
-                    ? ops->open_cached(uri, options->cache.bytes, &store)
-                    : ops->open(uri, options->keys_only, &store);
+        error = ops->open(uri, &wanted, &store);
     if (error) {
         free(copy);
         return error;

@@ -30,7 +30,7 @@ static void hold(int descriptor)
 static enum error open_rows(const char *path, struct store **ret_store)
 {
     struct uri uri = {.path = strdup(path)};
-    enum error error = uri.path ? store_rows_ops.open(&uri, false, ret_store)
+    enum error error = uri.path ? store_rows_ops.open(&uri, &(struct read_options){0}, ret_store)
                                 : error_set_memory(strlen(path), "a file's name");
     uri_release(&uri);
     return error;

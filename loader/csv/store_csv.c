@@ -31,14 +31,15 @@ static enum error read_delimiter(struct uri *uri, char *ret_delimiter, bool *ret
 }
 
 static enum error read_uri(struct csv_store *store, struct uri *uri,
-                           struct column_choice *ret_choice, enum csv_header *ret_header)
+                           const struct read_options *options, struct column_choice *ret_choice,
+                           enum csv_header *ret_header)
 {
     bool given = uri_query_get(&uri->query, "header") != NULL;
     bool header = true;
     enum error error = uri_query_boolean(&uri->query, "header", true, &header);
     if (!error)
         error = read_delimiter(uri, &store->delimiter, &store->delimiter_told);
-    column_choice_read(ret_choice, uri);
+    column_choice_read(ret_choice, uri, options);
     if (!error)
         error = row_limit_read(&ret_choice->limit, uri);
     if (!error)
@@ -211,20 +212,20 @@ static void csv_store_close(struct store *base)
     free(store);
 }
 
-static enum error open_file(struct uri *uri, bool keys_only, uint64_t cache_bytes,
-                            struct store **ret_store)
+static enum error csv_store_open(struct uri *uri, const struct read_options *options,
+                                 struct store **ret_store)
 {
     struct column_choice choice;
     enum csv_header header;
     struct csv_store *store = array_new(1, sizeof(*store), "a CSV store");
     if (!store)
         return ERROR_MEMORY;
-    store->keys_only = keys_only;
-    store->cache_bytes = cache_bytes;
+    store->keys_only = options->keys_only;
+    store->cache_bytes = options->cache_bytes;
     store->path = strdup(uri->path);
     enum error error = store->path ? OK : error_set_memory(strlen(uri->path), "a file's name");
     if (!error)
-        error = read_uri(store, uri, &choice, &header);
+        error = read_uri(store, uri, options, &choice, &header);
     if (!error)
         error = csv_source_init(&store->source, store->path);
     if (!error)
@@ -242,17 +243,6 @@ static enum error open_file(struct uri *uri, bool keys_only, uint64_t cache_byte
     describe(store);
     *ret_store = &store->store;
     return OK;
-}
-
-static enum error csv_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
-{
-    return open_file(uri, keys_only, 0, ret_store);
-}
-
-static enum error csv_store_open_cached(struct uri *uri, uint64_t cache_bytes,
-                                        struct store **ret_store)
-{
-    return open_file(uri, false, cache_bytes, ret_store);
 }
 
 static bool csv_store_take_rows(struct store *base, struct row_slots *ret_slots,
@@ -282,7 +272,6 @@ const struct store_ops store_csv_ops = {
     .endings = ".csv|.tsv|.csv.gz|.tsv.gz|.csv.zst|.tsv.zst",
     .takes_recipe = true,
     .open = csv_store_open,
-    .open_cached = csv_store_open_cached,
     .take_rows = csv_store_take_rows,
     .close = csv_store_close,
     .scan = csv_store_scan,

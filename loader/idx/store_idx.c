@@ -252,7 +252,8 @@ static void idx_store_close(struct store *base)
     free(store);
 }
 
-static enum error idx_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
+static enum error idx_store_open(struct uri *uri, const struct read_options *options,
+                                 struct store **ret_store)
 {
     const char *labels = uri_query_get(&uri->query, "labels");
     struct element_choice element;
@@ -271,7 +272,7 @@ static enum error idx_store_open(struct uri *uri, bool keys_only, struct store *
         idx_store_close(&store->store);
         return error_set_memory(strlen(uri->path), "a file's name");
     }
-    error = open_values(store, element.element, keys_only);
+    error = open_values(store, element.element, options->keys_only);
     if (!error)
         error = open_labels(store, labels);
     if (error) {

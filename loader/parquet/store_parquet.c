@@ -12,9 +12,9 @@
 
 /* Borrowed from the URI. */
 static enum error read_uri(struct parquet_store *store, struct uri *uri,
-                           struct column_choice *choice)
+                           const struct read_options *options, struct column_choice *choice)
 {
-    column_choice_read(choice, uri);
+    column_choice_read(choice, uri, options);
     store->label_told = choice->names[COLUMN_LABEL] != NULL;
     enum error error = row_limit_read(&choice->limit, uri);
     if (!error)
@@ -132,10 +132,11 @@ static void parquet_store_close(struct store *base)
     free(store);
 }
 
-static enum error open_file(struct parquet_store *store, struct uri *uri)
+static enum error open_file(struct parquet_store *store, struct uri *uri,
+                            const struct read_options *options)
 {
     struct column_choice choice;
-    enum error error = read_uri(store, uri, &choice);
+    enum error error = read_uri(store, uri, options, &choice);
     if (!error)
         error = read_footer(store, &choice);
     if (!error)
@@ -147,15 +148,16 @@ static enum error open_file(struct parquet_store *store, struct uri *uri)
     return error;
 }
 
-static enum error parquet_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
+static enum error parquet_store_open(struct uri *uri, const struct read_options *options,
+                                     struct store **ret_store)
 {
     struct parquet_store *store = array_new(1, sizeof(*store), "a Parquet store");
     if (!store)
         return ERROR_MEMORY;
-    store->keys_only = keys_only;
+    store->keys_only = options->keys_only;
     store->path = strdup(uri->path);
-    enum error error =
-        store->path ? open_file(store, uri) : error_set_memory(strlen(uri->path), "a file's name");
+    enum error error = store->path ? open_file(store, uri, options)
+                                   : error_set_memory(strlen(uri->path), "a file's name");
     if (error) {
         parquet_store_close(&store->store);
         return error;

@@ -140,14 +140,15 @@ static enum error inspect(struct postgres_store *store)
     return error;
 }
 
-static enum error postgres_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
+static enum error postgres_store_open(struct uri *uri, const struct read_options *options,
+                                      struct store **ret_store)
 {
     struct column_choice choice;
     struct postgres_store *store = array_new(1, sizeof(*store), "a PostgreSQL store");
     if (!store)
         return ERROR_MEMORY;
-    store->keys_only = keys_only;
-    column_choice_read(&choice, uri);
+    store->keys_only = options->keys_only;
+    column_choice_read(&choice, uri, options);
     const char *table = uri_query_get(&uri->query, "table");
     enum error error = element_choice_read(&choice.element, uri);
     if (!error)
@@ -160,7 +161,7 @@ static enum error postgres_store_open(struct uri *uri, bool keys_only, struct st
         error = open_table(store, table, &choice);
     if (!error && cell_plan_learns(&store->table.plan))
         error = postgres_store_learn(store);
-    else if (!error && !keys_only)
+    else if (!error && !options->keys_only)
         error = inspect(store);
     if (!error && store->table.format.blob && !store->length_sql) {
         store->numbers = column_numbers_new(store->table.format.features);

@@ -120,7 +120,8 @@ static enum error open_file(struct rows_store *store, bool keys_only)
     return error;
 }
 
-static enum error rows_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
+static enum error rows_store_open(struct uri *uri, const struct read_options *options,
+                                  struct store **ret_store)
 {
     struct row_limit limit;
     enum error error = row_limit_read(&limit, uri);
@@ -133,7 +134,7 @@ static enum error rows_store_open(struct uri *uri, bool keys_only, struct store 
         return ERROR_MEMORY;
     store->limit = limit;
     store->path = strdup(uri->path);
-    error = store->path ? open_file(store, keys_only)
+    error = store->path ? open_file(store, options->keys_only)
                         : error_set_memory(strlen(uri->path), "a file's name");
     if (error)
         rows_store_close(&store->store);

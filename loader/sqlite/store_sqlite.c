@@ -18,10 +18,11 @@ struct request {
     struct column_choice choice;
 };
 
-static enum error read_uri(struct uri *uri, struct request *request)
+static enum error read_uri(struct uri *uri, const struct read_options *options,
+                           struct request *request)
 {
     request->table = uri_query_get(&uri->query, "table");
-    column_choice_read(&request->choice, uri);
+    column_choice_read(&request->choice, uri, options);
     enum error error = row_limit_read(&request->choice.limit, uri);
     if (!error)
         error = element_choice_read(&request->choice.element, uri);
@@ -444,17 +445,18 @@ static enum error open_file(struct sqlite_store *store, const struct request *re
     return error;
 }
 
-static enum error sqlite_store_open(struct uri *uri, bool keys_only, struct store **ret_store)
+static enum error sqlite_store_open(struct uri *uri, const struct read_options *options,
+                                    struct store **ret_store)
 {
     struct request request;
     struct sqlite_store *store = array_new(1, sizeof(*store), "an SQLite store");
     if (!store)
         return ERROR_MEMORY;
-    store->keys_only = keys_only;
+    store->keys_only = options->keys_only;
     store->path = strdup(uri->path);
     enum error error = store->path ? OK : error_set_memory(strlen(uri->path), "a file's name");
     if (!error)
-        error = read_uri(uri, &request);
+        error = read_uri(uri, options, &request);
     if (!error)
         error = open_file(store, &request);
     if (!error && store->store.info.rows == 0)

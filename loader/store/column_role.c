@@ -9,6 +9,7 @@
 
 #include "common/array.h"
 #include "common/text.h"
+#include "loader/store/store.h"
 
 #define NAMES_SHOWN 12
 
@@ -17,13 +18,14 @@ static const char *const keys[COLUMN_ROLES] = {
     [COLUMN_WEIGHT] = "weight",    [COLUMN_GROUP] = "group",
 };
 
-void column_choice_read(struct column_choice *choice, struct uri *uri)
+void column_choice_read(struct column_choice *choice, struct uri *uri,
+                        const struct read_options *options)
 {
     for (size_t role = 0; role < COLUMN_ROLES; role++)
         choice->names[role] = keys[role] ? uri_query_get(&uri->query, keys[role]) : NULL;
-    choice->only = uri->columns;
-    choice->only_count = uri->column_count;
-    choice->recipe = uri->recipe;
+    choice->only = options->columns;
+    choice->only_count = options->column_count;
+    choice->recipe = options->recipe;
 }
 
 void column_choice_imported(struct column_choice *choice, bool has_weight, bool has_group,

@@ -18,6 +18,7 @@
 #include "loader/store/row_limit.h"
 
 struct feature_recipe;
+struct read_options;
 
 enum column_role {
     COLUMN_FEATURE,
@@ -41,7 +42,9 @@ struct column_choice {
     struct element_choice element; /* and by those whose URI may say what features are */
 };
 
-void column_choice_read(struct column_choice *choice, struct uri *uri);
+/* `options`: which of the features are read, and their recipe. */
+void column_choice_read(struct column_choice *choice, struct uri *uri,
+                        const struct read_options *options);
 /* If the URI does not say: the columns of an imported table, as recorded by import. */
 void column_choice_imported(struct column_choice *choice, bool has_weight, bool has_group,
                             bool has_features);

@@ -148,18 +148,27 @@ struct id_index;
 #define STORE_PLACE_BYTES 512 /* of store_locate()'s text */
 
 /* Implemented by each kind of store; chosen by the URI's scheme, or a bare path's ending. */
+/* What a caller wants of a store, of what its URI selects. All zeros: everything. Borrowed. */
+struct read_options {
+    bool keys_only; /* store_open() in store_open.h */
+    /* Only these features, in the store's order; a weight may be among them. */
+    const char *const *columns;
+    size_t column_count; /* 0: all features */
+    /* How missing values and texts are encoded (feature_recipe.h); if it is not made yet, open()
+     * only learns it, and the store is closed again. NULL: features are numbers already. */
+    struct feature_recipe *recipe;
+    uint64_t cache_bytes; /* of a row cache that follows: see take_rows(); 0: none */
+};
+
 struct store_ops {
     const char *scheme;  /* "csv" */
     const char *endings; /* of bare paths: ".csv|.tsv", or NULL */
-    bool takes_recipe;   /* open() uses uri->recipe (cell_plan.h); if that is not made yet, it only
-                          * learns it, and the store is closed again */
-    enum error (*open)(struct uri *uri, bool keys_only, struct store **ret_store) MUST_CHECK;
-    /* Like open(), all columns, for a row cache of at most `cache_bytes`; NULL: open() is
-     * called. */
-    enum error (*open_cached)(struct uri *uri, uint64_t cache_bytes,
-                              struct store **ret_store) MUST_CHECK;
-    /* Moves the rows that open_cached() kept to the caller; *ret_ids indexes their ids, borrowed
-     * until close(). False: none were kept, or they were taken. NULL: never keeps any. */
+    bool takes_recipe;   /* missing= and onehot= of a URI ask for one; else open() ignores it */
+    enum error (*open)(struct uri *uri, const struct read_options *options,
+                       struct store **ret_store) MUST_CHECK;
+    /* Moves the rows that open() kept for a row cache to the caller: if it has to read all rows
+     * anyway, and they fit into cache_bytes. *ret_ids indexes their ids, borrowed until close().
+     * False: none were kept, or they were taken. NULL: never keeps any. */
     bool (*take_rows)(struct store *store, struct row_slots *ret_slots,
                       const struct id_index **ret_ids);
     /* Calls `add` for each file, other than `path`, that a URI with this query takes rows from or

@@ -39,9 +39,10 @@ enum error range_parse(struct uri *uri, struct range *ret_range)
 
 /* ---- store -------------------------------------------------------------- */
 
-static enum error range_open(struct uri *uri, bool keys_only, struct store **ret_store)
+static enum error range_open(struct uri *uri, const struct read_options *options,
+                             struct store **ret_store)
 {
-    (void)keys_only;
+    (void)options;
     struct range range;
     enum error error = range_parse(uri, &range);
     if (error)

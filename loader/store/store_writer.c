@@ -101,7 +101,7 @@ enum error store_writer_read_back(const struct store_writer *writer, struct uri 
 {
     struct store *store = NULL;
     char *name = strdup(writer->place);
-    enum error error = name ? writer->ops->store->open(uri, false, &store)
+    enum error error = name ? writer->ops->store->open(uri, &(struct read_options){0}, &store)
                             : error_set_memory(strlen(writer->place), "a store's name");
     if (error) {
         free(name);
