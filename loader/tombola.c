@@ -329,26 +329,39 @@ int tombola_feed_next(struct tombola_feed *feed, void *stream, int64_t timeout_m
     return TOMBOLA_OK;
 }
 
-/* Under the lock. */
-static enum error settle(struct tombola_feed *feed, const struct feed_batch *batch, bool trained)
+/* Under the lock, as the next four. The number under which a batch that is about to be settled
+ * counts as trained; -1: it does not count, or did already. */
+static enum error number_to_count(const struct tombola_feed *feed, const struct feed_batch *batch,
+                                  int64_t *ret_number)
 {
-    int64_t number = 0;
-    bool counts = trained && feed->by_index && !feed_is_settled(feed->feed, batch);
-    enum error error = feed_settle(feed->feed, batch, trained);
-    if (!error && counts)
-        error = feed_number(feed->feed, batch, &number);
-    return error || !counts ? error : rank_state_add(&feed->state, number);
+    *ret_number = -1;
+    if (!feed->by_index || feed_is_settled(feed->feed, batch))
+        return OK;
+    return feed_number(feed->feed, batch, ret_number);
+}
+
+static enum error count(struct tombola_feed *feed, int64_t number)
+{
+    return number < 0 ? OK : rank_state_add(&feed->state, number);
+}
+
+static enum error settle_trained(struct tombola_feed *feed, const struct feed_batch *batch)
+{
+    int64_t number;
+    enum error error = number_to_count(feed, batch, &number);
+    if (!error)
+        error = feed_settle(feed->feed, batch, true);
+    return error ? error : count(feed, number);
 }
 
 /* As drop(): the batch is back whatever the error, unless it is ERROR_USAGE. */
 static enum error put_back(struct tombola_feed *feed, const struct feed_batch *batch)
 {
-    int64_t number = 0;
-    bool counts = feed->by_index && !feed_is_settled(feed->feed, batch);
-    enum error error = counts ? feed_number(feed->feed, batch, &number) : OK;
+    int64_t number;
+    enum error error = number_to_count(feed, batch, &number);
     if (!error)
         error = feed_put(feed->feed, feed->put.queue, batch);
-    return error || !counts ? error : rank_state_add(&feed->state, number);
+    return error ? error : count(feed, number);
 }
 
 static enum error drop(struct tombola_feed *feed, const struct feed_batch *batch)
@@ -400,7 +413,8 @@ int tombola_feed_settle(struct tombola_feed *feed, const struct tombola_batch *b
     if (error)
         return error;
     pthread_mutex_lock(&feed->lock);
-    error = settle(feed, (const struct feed_batch *)batch, trained != 0);
+    const struct feed_batch *inner = (const struct feed_batch *)batch;
+    error = trained ? settle_trained(feed, inner) : feed_settle(feed->feed, inner, false);
     leave(feed, gpu);
     pthread_mutex_unlock(&feed->lock);
     return error == ERROR_USAGE ? error_prefix(error, "tombola_feed_settle: ") : error;
