@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/splitmix64.h"
 
 #define DIGIT_BITS 11 /* three passes sort 32 bits */
 #define DIGITS (1u << DIGIT_BITS)
@@ -46,26 +47,12 @@ static void sort_digit(const struct bucket_order *order, const int64_t *lengths,
     memcpy(order->order, order->room, order->units * sizeof(*order->order));
 }
 
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static uint32_t below(uint64_t *state, size_t limit)
-{
-    return (uint32_t)((next_random(state) >> 32) * limit >> 32);
-}
-
 static void shuffle_turns(struct bucket_order *order, int64_t seed, int64_t window)
 {
     uint64_t state = (uint64_t)seed;
-    state = next_random(&state) ^ (uint64_t)window;
+    state = splitmix64_next(&state) ^ (uint64_t)window;
     for (size_t i = 0; i < order->batches; i++) {
-        uint32_t other = below(&state, i + 1);
+        uint32_t other = splitmix64_below(&state, i + 1);
         order->turns[i] = order->turns[other];
         order->turns[other] = (uint32_t)i;
     }

@@ -8,29 +8,20 @@
 
 #include <stdbool.h>
 
+#include "common/splitmix64.h"
+
 #define ONE 256 /* one pixel */
 #define PIECES_A_CURVE 5
 #define SOFT_EDGE (ONE * 3 / 4) /* from full ink to none */
 
-/* splitmix64, counter-based: the state is the position in the sequence (Steele, Lea, Flood
- * 2014). */
 struct dice {
-    uint64_t state;
+    uint64_t state; /* of splitmix64 */
 };
 
-static uint64_t dice_next(struct dice *dice)
-{
-    uint64_t z = dice->state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-/* An integer in [low, high], uniform up to 2^-32. */
+/* An integer in [low, high]. */
 static int dice_between(struct dice *dice, int low, int high)
 {
-    uint64_t range = (uint64_t)((int64_t)high - low + 1);
-    return low + (int)(((dice_next(dice) >> 32) * range) >> 32);
+    return low + (int)splitmix64_below(&dice->state, (uint64_t)((int64_t)high - low + 1));
 }
 
 /* Like dice_between(), but the middle is likelier: the mean of two throws. */
@@ -200,8 +191,8 @@ static int with_noise(struct dice *dice, int ink)
 unsigned digit_draw(uint64_t seed, uint64_t number, uint8_t ret_pixels[DIGIT_PIXELS])
 {
     struct dice dice = {.state = seed};
-    dice.state = dice_next(&dice) ^ (number * UINT64_C(0xd1342543de82ef95));
-    dice.state = dice_next(&dice);
+    dice.state = splitmix64_next(&dice.state) ^ (number * UINT64_C(0xd1342543de82ef95));
+    dice.state = splitmix64_next(&dice.state);
     unsigned digit = (unsigned)dice_between(&dice, 0, DIGIT_KINDS - 1);
     size_t count;
     const struct digit_form *forms = digit_forms(digit, &count);
