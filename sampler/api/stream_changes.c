@@ -103,14 +103,20 @@ static enum error read_nothing(struct request *request, struct body *body)
     return body_finish(body);
 }
 
-static enum MHD_Result pause_stream(struct request *request, struct service *service)
+static enum MHD_Result set_paused(struct request *request, struct service *service, bool paused)
 {
     bool waits = false;
     enum error error = api_request_outcome(request);
-    audit_expect(request, "stream paused", LOG_NO_FIELD);
+    audit_expect(request, paused ? "stream paused" : "stream resumed", LOG_NO_FIELD);
     if (!error)
-        error = stream_pause(request->api->stream, api_request_waiter(request), &waits);
+        error = (paused ? stream_pause : stream_resume)(request->api->stream,
+                                                        api_request_waiter(request), &waits);
     return handler_finish(request, service, error, waits, respond_stream);
+}
+
+static enum MHD_Result pause_stream(struct request *request, struct service *service)
+{
+    return set_paused(request, service, true);
 }
 
 enum MHD_Result route_stream_pause(struct request *request, struct service *service)
@@ -120,12 +126,7 @@ enum MHD_Result route_stream_pause(struct request *request, struct service *serv
 
 static enum MHD_Result resume_stream(struct request *request, struct service *service)
 {
-    bool waits = false;
-    enum error error = api_request_outcome(request);
-    audit_expect(request, "stream resumed", LOG_NO_FIELD);
-    if (!error)
-        error = stream_resume(request->api->stream, api_request_waiter(request), &waits);
-    return handler_finish(request, service, error, waits, respond_stream);
+    return set_paused(request, service, false);
 }
 
 enum MHD_Result route_stream_resume(struct request *request, struct service *service)
@@ -190,31 +191,58 @@ static enum error read_position(struct request *request, struct body *body)
     return error ? error : body_require(body, "position");
 }
 
-static enum error move(struct request *request, const _Atomic bool *stop)
+static enum error read_token(struct request *request, struct body *body)
+{
+    const char *token;
+    enum error error = body_text(body, "token", NULL, &token);
+    if (!error)
+        error = body_finish(body);
+    if (!error)
+        error = body_require(body, "token");
+    if (!error)
+        error = new_change(request);
+    if (error)
+        return error;
+    struct change *change = request->api->work;
+    change->token = strdup(token);
+    return change->token ? OK : error_set_memory(strlen(token), "a token");
+}
+
+/* To a token's position and gaps, if there is a token, else to a position. */
+static enum error jump(struct request *request, const _Atomic bool *stop)
 {
     struct change *change = request->api->work;
     struct stream *stream = request->api->stream;
+    struct journal_waiter *waiter = api_request_waiter(request);
     (void)stop;
     live_notice(change->service->live, stream);
-    enum error error =
-        stream_seek(stream, change->position, api_request_waiter(request), &change->waits);
+    enum error error = change->token
+                           ? stream_restore(stream, change->token, waiter, &change->waits)
+                           : stream_seek(stream, change->position, waiter, &change->waits);
     if (!error)
         live_notice(change->service->live, stream);
     return error;
 }
 
-static enum MHD_Result seek(struct request *request, struct service *service)
+static enum MHD_Result begin_jump(struct request *request, struct service *service)
 {
     enum error error = api_request_outcome(request);
     if (error)
         return response_error(request, error);
-    audit_expect(request, "stream sought", LOG_NO_FIELD);
-    return make_change(request, service, move, finish_change, false);
+    const struct change *change = request->api->work;
+    audit_expect(request, change->token ? "stream restored" : "stream sought", LOG_NO_FIELD);
+    return make_change(request, service, jump, finish_change,
+                       change->token && strlen(change->token) > TOKEN_AT_ONCE);
 }
 
 enum MHD_Result route_stream_seek(struct request *request, struct service *service)
 {
-    return read_change(request, service, false, read_position, seek);
+    return read_change(request, service, false, read_position, begin_jump);
+}
+
+enum MHD_Result route_stream_restore(struct request *request, struct service *service)
+{
+    return read_change(request, service, false, read_token, begin_jump);
 }
 
 static enum MHD_Result respond_token(struct request *request, struct service *service)
@@ -255,50 +283,4 @@ static enum MHD_Result checkpoint(struct request *request, struct service *servi
 enum MHD_Result route_stream_checkpoint(struct request *request, struct service *service)
 {
     return read_change(request, service, true, read_nothing, checkpoint);
-}
-
-static enum error read_token(struct request *request, struct body *body)
-{
-    const char *token;
-    enum error error = body_text(body, "token", NULL, &token);
-    if (!error)
-        error = body_finish(body);
-    if (!error)
-        error = body_require(body, "token");
-    if (!error)
-        error = new_change(request);
-    if (error)
-        return error;
-    struct change *change = request->api->work;
-    change->token = strdup(token);
-    return change->token ? OK : error_set_memory(strlen(token), "a token");
-}
-
-static enum error go_back(struct request *request, const _Atomic bool *stop)
-{
-    struct change *change = request->api->work;
-    struct stream *stream = request->api->stream;
-    (void)stop;
-    live_notice(change->service->live, stream);
-    enum error error =
-        stream_restore(stream, change->token, api_request_waiter(request), &change->waits);
-    if (!error)
-        live_notice(change->service->live, stream);
-    return error;
-}
-
-static enum MHD_Result restore(struct request *request, struct service *service)
-{
-    enum error error = api_request_outcome(request);
-    if (error)
-        return response_error(request, error);
-    const struct change *change = request->api->work;
-    audit_expect(request, "stream restored", LOG_NO_FIELD);
-    return make_change(request, service, go_back, finish_change,
-                       strlen(change->token) > TOKEN_AT_ONCE);
-}
-
-enum MHD_Result route_stream_restore(struct request *request, struct service *service)
-{
-    return read_change(request, service, false, read_token, restore);
 }
