@@ -7,13 +7,6 @@
 
 #include "common/text.h"
 
-bool stream_name_is_valid(const char *name)
-{
-    size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                 "0123456789._-");
-    return length >= 1 && length < STREAM_NAME_BYTES && name[length] == '\0';
-}
-
 enum error stream_name_of_query(struct uri_query *query, char ret_name[STREAM_NAME_BYTES])
 {
     const char *name = uri_query_get(query, "stream");

@@ -48,8 +48,6 @@ enum error batch_request_parse(const char *query, int64_t max_size,
                                struct batch_request *ret_request,
                                struct batch_lease *ret_lease) MUST_CHECK;
 
-/* Is it 1 to 64 characters of [A-Za-z0-9._-]? */
-bool stream_name_is_valid(const char *name);
 /* The parameter `stream` of a query, of any path; "default" if absent. ERROR_USAGE names it. */
 enum error stream_name_of_query(struct uri_query *query,
                                 char ret_name[STREAM_NAME_BYTES]) MUST_CHECK;

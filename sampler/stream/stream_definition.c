@@ -10,6 +10,13 @@
 
 #define WHAT "the definition of a stream"
 
+bool stream_name_is_valid(const char *name)
+{
+    size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                 "0123456789._-");
+    return length >= 1 && length < STREAM_NAME_BYTES && name[length] == '\0';
+}
+
 void stream_definition_release(struct stream_definition *definition)
 {
     free(definition->fields);

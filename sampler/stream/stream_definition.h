@@ -15,7 +15,7 @@
 #include "sampler/frame/split.h"
 #include "sampler/order/batching.h"
 
-#define STREAM_NAME_BYTES 65 /* 1 to 64 characters of [A-Za-z0-9._-], and a NUL */
+#define STREAM_NAME_BYTES 65 /* with its NUL */
 #define DESIGN_NAME_BYTES 32
 #define STREAM_LEASE_LEAST_MS 1
 #define STREAM_LEASE_MOST_MS INT64_C(31536000000) /* a year */
@@ -33,6 +33,9 @@ struct stream_definition {
     enum split split;
     char *fields; /* owned: the design's fields as canonical JSON, {"p":2,"k":8}; "" for none */
 };
+
+/* Is it 1 to 64 characters of [A-Za-z0-9._-]? */
+bool stream_name_is_valid(const char *name);
 
 void stream_definition_release(struct stream_definition *definition);
 /* The caller releases *ret_copy. */
