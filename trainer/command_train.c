@@ -233,7 +233,7 @@ static enum error choose(const struct arguments *arguments, struct training_opti
     options->model.seed = options->seed_given ? (uint64_t)arguments->seed : 0;
     options->feature_scale = (float)arguments->feature_scale;
     options->patience_ms = (int64_t)(arguments->patience_seconds * 1000);
-    options->bad_rows = commands_bad_rows(arguments->bad_rows);
+    options->bad_rows = bad_rows_by_name(arguments->bad_rows);
     options->engine.threads = (unsigned)arguments->threads;
     options->round_robin = strcmp(arguments->ps_strategy, "round_robin") == 0;
     options->staleness = arguments->staleness;

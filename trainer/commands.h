@@ -25,8 +25,6 @@ extern const struct command command_healthcheck;
         .help = "rows that are missing or damaged: stop (fail), leave them out (skip), " \
                 "or use zeros (replace)"                                                 \
     }
-/* "fail", "skip" or "replace". */
-enum bad_rows commands_bad_rows(const char *name);
 
 /*
  * The common part of `evaluate` and `predict`: parses their options (--store, described by

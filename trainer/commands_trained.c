@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include "trainer/commands.h"
 
 #define PATIENCE_MS 60000 /* like --patience of train */
@@ -15,13 +13,6 @@ const struct option_hint commands_trained_hints[] = {
     {"output", "it is written to standard output: > FILE"},
     {NULL, NULL},
 };
-
-enum bad_rows commands_bad_rows(const char *name)
-{
-    if (strcmp(name, "skip") == 0)
-        return BAD_ROWS_SKIP;
-    return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
-}
 
 enum error commands_with_trained(const struct program *program, const struct command *command,
                                  const char *store_help, const struct option *more, int argc,
@@ -67,7 +58,7 @@ enum error commands_with_trained(const struct program *program, const struct com
     if (stream_given && !source.sampler_url)
         return error_set(ERROR_USAGE, "--stream %s needs a sampler: give --sampler URL",
                          source.stream);
-    options.bad_rows = commands_bad_rows(bad_rows);
+    options.bad_rows = bad_rows_by_name(bad_rows);
     options.engine.threads = (unsigned)threads;
     error = trained_model_open(&options, &trained);
     if (!error)

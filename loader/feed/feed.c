@@ -6,6 +6,13 @@
 #include "common/clock.h"
 #include "loader/feed/feed_private.h"
 
+enum bad_rows bad_rows_by_name(const char *name)
+{
+    if (strcmp(name, "skip") == 0)
+        return BAD_ROWS_SKIP;
+    return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
+}
+
 bool feed_owes(const struct feed *feed)
 {
     bool owes = false;

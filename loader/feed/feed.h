@@ -51,6 +51,8 @@ enum bad_rows {
     BAD_ROWS_REPLACE /* zeros with the row's label 0; counted */
 };
 
+/* "fail", "skip" or "replace". */
+enum bad_rows bad_rows_by_name(const char *name);
 /* Follows the message about a row that BAD_ROWS_FAIL fails on. */
 #define BAD_ROWS_ADVICE " (--bad-rows skip goes on without such rows)"
 

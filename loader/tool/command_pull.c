@@ -28,13 +28,6 @@ struct pull_options {
     double patience_seconds;
 };
 
-static enum bad_rows bad_rows_of_name(const char *name)
-{
-    if (strcmp(name, "skip") == 0)
-        return BAD_ROWS_SKIP;
-    return strcmp(name, "replace") == 0 ? BAD_ROWS_REPLACE : BAD_ROWS_FAIL;
-}
-
 /* Batches drawn before a failure are gone for this epoch, so they are written nevertheless. */
 static enum error save_rows(struct output *output, enum error error)
 {
@@ -92,7 +85,7 @@ static enum error pull_rows(const struct pull_options *pull, struct store *store
                                    .cache_bytes = (size_t)pull->cache_bytes,
                                    .batches = pull->batches > 0 ? pull->batches : -1,
                                    .batch_rows = (size_t)pull->size,
-                                   .bad_rows = bad_rows_of_name(pull->bad_rows),
+                                   .bad_rows = bad_rows_by_name(pull->bad_rows),
                                    .weights = pull->weights ? WEIGHTS_F64 : WEIGHTS_NONE,
                                    .groups = pull->groups,
                                    .bucket_window = (size_t)pull->bucket_window,
