@@ -16,9 +16,8 @@ const struct command command_evaluate = {
         "  tombola-trainer evaluate --store all.sqlite --logdir run \\\n"
         "                           --sampler http://127.0.0.1:8080 --stream test\n"
         "Prints precision, recall and F1 of each class and the confusion matrix. The last line is\n"
-        "`accuracy: 0.9655`, or for a regression `mean squared error: ...`. Columns are matched "
-        "to\n"
-        "the model's features by name where the store has names.\n" COMMANDS_ENVIRONMENT,
+        "`accuracy: 0.9655`, or for a regression `mean squared error: ...`. Columns are matched\n"
+        "to the model's features by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
     .ends_anywhere = true,
 };

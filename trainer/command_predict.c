@@ -11,9 +11,8 @@ const struct command command_predict = {
     .details =
         "  tombola-trainer predict --store new.csv --logdir run > predictions.csv\n"
         "Columns: id,label,predicted and the probability of each class, p0,p1,... if the classes\n"
-        "are 0,1,..., else p_CLASS; for a regression id,label,predicted. Columns are matched to "
-        "the\n"
-        "model's features by name where the store has names.\n" COMMANDS_ENVIRONMENT,
+        "are 0,1,..., else p_CLASS; for a regression id,label,predicted. Columns are matched to\n"
+        "the model's features by name where the store has names.\n" COMMANDS_ENVIRONMENT,
     .run = run,
     .ends_anywhere = true,
 };

@@ -142,7 +142,8 @@ const struct command command_train = {
         "checkpoint and exits with status 143, a closed terminal likewise with 129; the same\n"
         "command resumes from it. The checkpoint records the names of the features, so that a\n"
         "store may have its columns in any order. A run that fails before its first batch leaves\n"
-        "no checkpoint.\n" COMMANDS_ENVIRONMENT,
+        "no checkpoint.\n" COMMANDS_ENVIRONMENT
+        "In a cluster TOMBOLA_TOKEN is also the training's password, the same for all processes.\n",
     .run = run,
 };
 

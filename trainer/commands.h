@@ -59,10 +59,9 @@ extern const struct option_hint commands_trained_hints[];
     }
 
 /* For --help of commands that connect to a sampler. */
-#define COMMANDS_ENVIRONMENT                                                                      \
-    "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token, and is the password\n"  \
-    "of a cluster's training; TOMBOLA_CA is a PEM file of the certificate authorities to trust\n" \
-    "for an https:// sampler.\n"
+#define COMMANDS_ENVIRONMENT                                                                     \
+    "Environment: TOMBOLA_TOKEN is sent to the sampler as a bearer token; TOMBOLA_CA is a PEM\n" \
+    "file of the certificate authorities to trust for an https:// sampler.\n"
 
 /* The options that choose an engine, for each command's table; they set a struct engine_options and
  * an int64_t for the threads. */
