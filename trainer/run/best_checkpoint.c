@@ -2,7 +2,6 @@
 #include "trainer/run/best_checkpoint.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 #include "common/buffer.h"
 #include "common/log.h"
@@ -43,4 +42,11 @@ void best_checkpoint_consider(struct best_checkpoint *best, const struct checkpo
     }
     best->loss = loss;
     best->step = step;
+}
+
+void best_checkpoint_say(int64_t step, double loss)
+{
+    log_info("the test loss was lowest at step %" PRId64 ", %g a row: --best of evaluate, predict "
+             "and export takes that model",
+             step, loss);
 }

@@ -28,5 +28,7 @@ void best_checkpoint_init(struct best_checkpoint *best, const char *logdir, doub
  * checkpoint that is better than the one copied. */
 void best_checkpoint_consider(struct best_checkpoint *best, const struct checkpoint *checkpoint,
                               double loss);
+/* Logs which step the best model is of, and how to use it. */
+void best_checkpoint_say(int64_t step, double loss);
 
 #endif

@@ -303,9 +303,7 @@ enum error evaluator_run(const struct training_options *options)
     if (!error)
         error = watch(&evaluator);
     if (!error && evaluator.best.step >= 0)
-        log_info("the test loss was lowest at step %" PRId64 ", %g a row: --best of evaluate, "
-                 "predict and export takes that model",
-                 evaluator.best.step, evaluator.best.loss);
+        best_checkpoint_say(evaluator.best.step, evaluator.best.loss);
     if (evaluator.writer)
         event_writer_session(evaluator.writer, evaluator.step, EVENT_STOP, NULL);
     event_writer_close(evaluator.writer);

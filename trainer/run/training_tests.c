@@ -75,9 +75,7 @@ void training_say_best(const struct training *training)
         log_info("stopped early: no lower test loss in %" PRId64 " %s",
                  training->options->early_stopping,
                  text_plural(training->options->early_stopping, "test", "tests"));
-    log_info("the test loss was lowest at step %" PRId64 ", %g a row: --best of evaluate, predict "
-             "and export takes that model",
-             best_model_step(best), best_model_loss(best));
+    best_checkpoint_say(best_model_step(best), best_model_loss(best));
 }
 
 /* A signal may have interrupted the test of the saved step. */
