@@ -290,7 +290,7 @@ static enum error name_worker(struct lease_keeper *keeper, const char *worker)
 {
     static const char allowed[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-";
-    char host[65] = "", shown[TEXT_QUOTE_BYTES];
+    char host[WORKER_HOST_BYTES], shown[TEXT_QUOTE_BYTES];
     uint32_t chance = (uint32_t)clock_now_ns();
     size_t length = worker ? strlen(worker) : 0;
     if (worker &&
@@ -305,10 +305,7 @@ static enum error name_worker(struct lease_keeper *keeper, const char *worker)
         return OK;
     }
     (void)getrandom(&chance, sizeof(chance), GRND_NONBLOCK); /* otherwise the time is enough */
-    if (gethostname(host, sizeof(host) - 1) || !host[0])
-        snprintf(host, sizeof(host), "host");
-    for (size_t at = strspn(host, allowed); host[at]; at += strspn(host + at, allowed))
-        host[at] = '-';
+    worker_name_host(host);
     snprintf(keeper->worker, sizeof(keeper->worker), "%s-%d-%08" PRIx32, host, (int)getpid(),
              chance);
     return OK;

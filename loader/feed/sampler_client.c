@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "loader/feed/worker_name.h"
 
 #define DESCRIPTION_BYTES_LIMIT (64 << 10)
 #define LISTED_BYTES (sizeof(struct sampler_lease) + sizeof(int64_t)) /* beside header and units */
@@ -19,7 +20,6 @@
     (SAMPLER_LEASES_AT_ONCE * (SAMPLER_BATCH_HEADER_BYTES + LISTED_BYTES) + \
      SAMPLER_BATCH_ROWS_LIMIT * SAMPLER_BATCH_UNIT_BYTES)
 #define TARGET_BYTES 256
-#define HOST_BYTES 65
 #define HEADER_BYTES 2048
 #define REASON_BYTES 400
 
@@ -27,7 +27,8 @@ struct sampler_client {
     struct http_client *http;
     char *url; /* owned, for messages */
     char stream[SAMPLER_NAME_BYTES];
-    char reader[HOST_BYTES + 12]; /* HOST-PID, sent with index=; "": the sampler refuses it */
+    char
+        reader[WORKER_HOST_BYTES + 12]; /* HOST-PID, sent with index=; "": the sampler refuses it */
     int64_t patience_ms;
     bool one_lease;                 /* one lease per request: the sampler refuses several */
     struct http_response response;  /* of the last batch */
@@ -52,13 +53,8 @@ static enum error check_stream_name(const char *name)
 
 static void name_reader(struct sampler_client *client)
 {
-    static const char allowed[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    char host[HOST_BYTES] = "";
-    if (gethostname(host, sizeof(host) - 1) || !host[0])
-        snprintf(host, sizeof(host), "host");
-    for (size_t at = strspn(host, allowed); host[at]; at += strspn(host + at, allowed))
-        host[at] = '-';
+    char host[WORKER_HOST_BYTES];
+    worker_name_host(host);
     snprintf(client->reader, sizeof(client->reader), "%s-%d", host, (int)getpid());
 }
 
@@ -469,7 +465,7 @@ enum error sampler_client_settle(struct sampler_client *client, const char *what
 static void index_target(const struct sampler_client *client, size_t size, int64_t index,
                          char out[TARGET_BYTES])
 {
-    char text[HOST_BYTES + 64];
+    char text[WORKER_HOST_BYTES + 64];
     snprintf(text, sizeof(text), "&index=%" PRId64 "%s%s", index,
              client->reader[0] ? "&worker=" : "", client->reader);
     batch_target(client, size, text, out);

@@ -3,7 +3,20 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+void worker_name_host(char ret_host[WORKER_HOST_BYTES])
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    memset(ret_host, 0, WORKER_HOST_BYTES); /* a longer name is cut, and not terminated */
+    if (gethostname(ret_host, WORKER_HOST_BYTES - 1) || !ret_host[0])
+        snprintf(ret_host, WORKER_HOST_BYTES, "host");
+    for (char *at = ret_host + strspn(ret_host, allowed); *at; at += strspn(at, allowed))
+        *at = '-';
+}
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

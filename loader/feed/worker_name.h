@@ -17,6 +17,11 @@ struct worker_name {
     struct worker_name *next; /* of this process */
 };
 
+/* This machine's name, to begin or to be a worker's: other characters than A-Z, a-z, 0-9, '.', '_'
+ * and '-' become '-'. "host": it has none. */
+#define WORKER_HOST_BYTES 65
+void worker_name_host(char ret_host[WORKER_HOST_BYTES]);
+
 /* ERROR_USAGE: another feed leases from this stream under this name. */
 enum error worker_name_claim(struct worker_name *name) MUST_CHECK;
 /* Of one that was not claimed: nothing. */
