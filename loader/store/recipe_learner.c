@@ -39,6 +39,18 @@ struct recipe_learner {
 
 /* ---- life --------------------------------------------------------------- */
 
+static void free_learner(struct recipe_learner *learner)
+{
+    if (!learner)
+        return;
+    for (size_t i = 0; i < learner->count; i++) {
+        text_set_release(&learner->columns[i].categories);
+        free(learner->columns[i].median);
+    }
+    free(learner->columns);
+    free(learner);
+}
+
 static struct recipe_learner *learner_new(enum missing_rule missing, size_t count)
 {
     static const char what[] = "learning what columns hold";
@@ -55,25 +67,13 @@ static struct recipe_learner *learner_new(enum missing_rule missing, size_t coun
     }
     if (there)
         return learner;
-    recipe_learner_free(learner);
+    free_learner(learner);
     return NULL;
-}
-
-void recipe_learner_free(struct recipe_learner *learner)
-{
-    if (!learner)
-        return;
-    for (size_t i = 0; i < learner->count; i++) {
-        text_set_release(&learner->columns[i].categories);
-        free(learner->columns[i].median);
-    }
-    free(learner->columns);
-    free(learner);
 }
 
 void recipe_learner_abandon(struct feature_recipe *recipe)
 {
-    recipe_learner_free(recipe->learner);
+    free_learner(recipe->learner);
     recipe->learner = NULL;
 }
 
@@ -221,7 +221,7 @@ void recipe_learner_merge(struct feature_recipe *recipe, struct recipe_learner *
     for (size_t i = 0; i < learner->count; i++)
         merge_column(all, &all->columns[i], &learner->columns[i]);
     pthread_mutex_unlock(&recipe->lock);
-    recipe_learner_free(learner);
+    free_learner(learner);
 }
 
 static int by_bytes(const void *a, const void *b)

@@ -23,13 +23,11 @@ enum error recipe_learner_begin(struct feature_recipe *recipe,
 
 /* A learner for one thread; NULL: ERROR_MEMORY. */
 struct recipe_learner *recipe_learner_new(const struct feature_recipe *recipe);
-/* Merges what a thread has learned into the recipe; recipe_learner_next() reports a lack of memory.
- * Any thread. NULL is legal. */
+/* Merges what a thread has learned into the recipe, and frees the learner; recipe_learner_next()
+ * reports a lack of memory. Any thread. NULL is legal. */
 void recipe_learner_merge(struct feature_recipe *recipe, struct recipe_learner *learner);
 /* Gives up making the recipe; legal at any time before feature_recipe_free(). */
 void recipe_learner_abandon(struct feature_recipe *recipe);
-/* NULL is legal. */
-void recipe_learner_free(struct recipe_learner *learner);
 
 /* Adds one value of a column of the recipe. */
 void recipe_learner_text(struct recipe_learner *learner, size_t column, const char *text,

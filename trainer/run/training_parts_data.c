@@ -24,7 +24,8 @@ const struct checkpoint *training_parts_origin(const struct training_parts *part
     return parts->initial && checkpoint_has_facts(parts->initial) ? parts->initial : NULL;
 }
 
-const struct checkpoint_facts *training_parts_origin_facts(const struct training_parts *parts)
+/* NULL: there are none. */
+static const struct checkpoint_facts *origin_facts(const struct training_parts *parts)
 {
     const struct checkpoint *origin = training_parts_origin(parts);
     return origin ? checkpoint_get_facts(origin) : NULL;
@@ -39,7 +40,7 @@ const struct checkpoint_facts *training_parts_saved_facts(const struct training_
 
 enum error training_parts_compare_scale(const struct training_parts *parts)
 {
-    float saved = training_parts_origin_facts(parts)->feature_scale;
+    float saved = origin_facts(parts)->feature_scale;
     float given = parts->options->feature_scale;
     if (given == 0 || given == saved)
         return OK;
@@ -51,7 +52,7 @@ enum error training_parts_compare_scale(const struct training_parts *parts)
 /* A resumed training may omit --normalize, but not introduce it. */
 enum error training_parts_compare_norm(const struct training_parts *parts)
 {
-    if (!parts->options->normalize || training_parts_origin_facts(parts)->norm.features > 0)
+    if (!parts->options->normalize || origin_facts(parts)->norm.features > 0)
         return OK;
     return error_set(ERROR_CONFLICT,
                      "%s was trained without --normalize, which its parameters do not fit; %s",
@@ -81,7 +82,7 @@ static enum error explain_scale(const struct training_parts *parts)
 
 static enum error choose_scale(struct training_parts *parts)
 {
-    const struct checkpoint_facts *saved = training_parts_origin_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     float given = parts->options->feature_scale;
     if (saved) {
         enum error error = training_parts_compare_scale(parts);
@@ -103,7 +104,7 @@ static enum error choose_scale(struct training_parts *parts)
 /* Keeps the checkpoint's names, so that resuming from a store without a header changes nothing. */
 static enum error choose_names(struct training_parts *parts)
 {
-    const struct checkpoint_facts *saved = training_parts_origin_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     if (!saved || saved->names.count == 0)
         return feature_names_init(&parts->facts.names, store_info(parts->store));
     return feature_names_copy(&parts->facts.names, &saved->names);
@@ -112,7 +113,7 @@ static enum error choose_names(struct training_parts *parts)
 enum error training_parts_open_store(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
-    const struct checkpoint_facts *saved = training_parts_origin_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     struct store_open_options how = {
         .cache = {.bytes = (uint64_t)options->cache_bytes,
                   .folder = options->cache,
@@ -187,7 +188,7 @@ enum error training_parts_ask_sampler(struct training_parts *parts)
 enum error training_parts_ask_classes(struct training_parts *parts)
 {
     const struct training_options *options = parts->options;
-    const struct checkpoint_facts *saved = training_parts_origin_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     if (parts->facts.model.shape.kind == MODEL_LINEAR) {
         parts->facts.model.shape.outputs = 1;
         return OK;
@@ -295,7 +296,7 @@ static enum error measure_norm(struct training_parts *parts)
 
 enum error training_parts_choose_norm(struct training_parts *parts)
 {
-    const struct checkpoint_facts *saved = training_parts_origin_facts(parts);
+    const struct checkpoint_facts *saved = origin_facts(parts);
     if (!saved)
         return parts->options->normalize ? measure_norm(parts) : OK;
     parts->facts.model.target_mean = saved->model.target_mean;

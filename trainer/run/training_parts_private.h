@@ -7,8 +7,6 @@
 
 /* The checkpoint that the first parameters come from; NULL: none, or one without facts. */
 const struct checkpoint *training_parts_origin(const struct training_parts *parts);
-/* Its facts; NULL: there are none. */
-const struct checkpoint_facts *training_parts_origin_facts(const struct training_parts *parts);
 /* Of the checkpoint to be resumed; NULL: a new training. */
 const struct checkpoint_facts *training_parts_saved_facts(const struct training_parts *parts);
 
