@@ -106,7 +106,7 @@ static enum error read_key(struct certificate *certificate, const char *path)
     if (!error && stat(path, &facts) == 0 && (facts.st_mode & S_IROTH) != 0)
         log_warning("--tls-key %s: everybody may read it; chmod o-r is safer", path);
     if (text.data)
-        memset(text.data, 0, text.length);
+        explicit_bzero(text.data, text.length);
     buffer_release(&text);
     return error;
 }
