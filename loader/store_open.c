@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/store_open.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"

@@ -2,7 +2,6 @@
 #include "loader/parquet/parquet_cursor.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/array.h"

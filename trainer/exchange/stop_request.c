@@ -2,7 +2,6 @@
 #include "trainer/exchange/stop_request.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "common/buffer.h"
 #include "common/clock.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "trainer/run/training_parts.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
