@@ -107,15 +107,12 @@ static void choose_source(struct coordinator *coordinator, struct peer *const me
                           size_t count)
 {
     struct group *group = &coordinator->group;
-    int64_t held = coordinator_step(coordinator);
-    group->step = held;
+    group->step = coordinator_step(coordinator);
     group->source = 0;
     group->sends_state = true;
     for (size_t i = 0; i < count; i++) {
         int64_t step = step_of(coordinator, members[i]);
-        if (step < held || (step == group->step && !group->sends_state))
-            continue;
-        if (step < group->step)
+        if (step < group->step || (step == group->step && !group->sends_state))
             continue;
         group->step = step;
         group->source = i;
