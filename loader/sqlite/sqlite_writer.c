@@ -51,10 +51,13 @@ static enum error find_kind(sqlite3 *connection, const char *path, const char *t
         return error;
     out[0] = '\0';
     sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
-    if (sqlite3_step(statement) == SQLITE_ROW)
+    int result = sqlite3_step(statement);
+    if (result == SQLITE_ROW)
         snprintf(out, 16, "%s", (const char *)sqlite3_column_text(statement, 0));
+    else if (result != SQLITE_DONE)
+        error = sqlite_refuse(connection, result, path, "read it");
     sqlite3_finalize(statement);
-    return OK;
+    return error;
 }
 
 /* Is there more than the table and the facts about it? */
@@ -452,8 +455,9 @@ static enum error read_changes(struct sqlite_writer *writer, uint32_t *ret_chang
         return error;
     error = file_read_at(descriptor, writer->path, bytes, sizeof(bytes), CHANGE_COUNTER_AT);
     close(descriptor);
-    *ret_changes = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
-                   (uint32_t)bytes[3];
+    if (!error)
+        *ret_changes = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 |
+                       (uint32_t)bytes[2] << 8 | (uint32_t)bytes[3];
     return error;
 }
 
