@@ -71,7 +71,7 @@ void http_response_problem(const struct http_response *response, char *out, size
     if (text)
         copy_printable(out, bytes, text, strlen(text));
     else
-        copy_printable(out, bytes < PROBLEM_BYTES ? bytes : PROBLEM_BYTES + 1, body->data,
+        copy_printable(out, bytes <= PROBLEM_BYTES ? bytes : PROBLEM_BYTES + 1, body->data,
                        body->length);
     cJSON_Delete(json);
 }

@@ -250,6 +250,23 @@ static void test_reasons_that_are_no_text(void **state)
     http_response_release(&response);
 }
 
+/* 200 bytes of a text that is no problem; and no byte behind the caller's. */
+static void test_reasons_that_are_long(void **state)
+{
+    (void)state;
+    struct http_response response = HTTP_RESPONSE_INIT(1000);
+    char problem[400];
+    for (int i = 0; i < 30; i++)
+        assert_ok(buffer_add_text(&response.body, "0123456789"));
+    for (size_t bytes = 198; bytes < 204; bytes++) {
+        memset(problem, '!', sizeof(problem));
+        http_response_problem(&response, problem, bytes);
+        assert_int_equal(strlen(problem), bytes < 201 ? bytes - 1 : 200);
+        assert_int_equal(problem[bytes], '!');
+    }
+    http_response_release(&response);
+}
+
 static void test_passing_trouble_is_tried_again(void **state)
 {
     (void)state;
@@ -529,6 +546,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_one_connection_for_many_requests),
     cmocka_unit_test(test_statuses_are_the_callers),
     cmocka_unit_test(test_reasons_that_are_no_text),
+    cmocka_unit_test(test_reasons_that_are_long),
     cmocka_unit_test(test_passing_trouble_is_tried_again),
     cmocka_unit_test(test_a_client_of_one_try_does_not_try_again),
     cmocka_unit_test(test_gateways_without_their_server_are_tried_again),
