@@ -327,6 +327,25 @@ static void test_failures_by_turns_are_summed_up(void **state)
     buffer_release(&little);
 }
 
+/* The end of a line that a kill cut may itself find no room; the next attempt writes it. */
+static void test_a_cut_line_is_ended_before_others(void **state)
+{
+    struct event_file file = {.descriptor = -1};
+    struct buffer text = BUFFER_INIT(100);
+    (void)state;
+    assert_ok(file_write_whole(lines_path(), "{\"step\":", 8));
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(8);
+    assert_int_equal(event_file_append(&file, folder), ERROR_IO);
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(file.descriptor, -1);
+    assert_ok(event_file_append(&file, folder));
+    event_file_close(&file);
+    assert_ok(file_read_whole(lines_path(), &text));
+    assert_string_equal(text.data, "{\"step\":\n");
+    buffer_release(&text);
+}
+
 /* A file stands in its way, until it goes. What is added waits, but of states only two. */
 static void test_a_folder_that_cannot_be_made_yet(void **state)
 {
@@ -459,6 +478,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_folder_that_cannot_be_made_yet, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_failures_by_turns_are_summed_up, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_cut_line_is_ended_before_others, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_full_disk_cuts_no_event, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_disk_that_hangs_keeps_its_thread_alone, make_folder,

@@ -107,7 +107,11 @@ enum error event_file_append(struct event_file *file, const char *folder)
     file->descriptor = -1;
     int length = snprintf(file->path, sizeof(file->path), "%s/events.jsonl", folder);
     enum error error = open_path(file, length, FLAGS);
-    return error ? error : end_last_line(file);
+    if (!error)
+        error = end_last_line(file);
+    if (error)
+        event_file_close(file);
+    return error;
 }
 
 /* ESTALE: by another client of NFS. */
