@@ -58,7 +58,7 @@ enum error team_run(const struct team_work *work, unsigned hands)
     while (started < hands && started < work->parts) {
         struct hand *hand = &list[started];
         *hand = (struct hand){.team = &team, .number = started};
-        if (thread_start("frame team", work_on, hand, &hand->thread))
+        if (thread_start("team", work_on, hand, &hand->thread))
             break; /* those that are there do it */
         started++;
     }
@@ -83,10 +83,11 @@ static enum error work_on_block(void *context, unsigned hand, uint64_t part)
     return loop->block(loop->context, begin, begin + (left < loop->grain ? left : loop->grain));
 }
 
-enum error team_run_blocks(int64_t count, int64_t grain, team_block *block, void *context)
+enum error team_run_blocks(const char *what, int64_t count, int64_t grain, team_block *block,
+                           void *context)
 {
     struct loop loop = {.count = count, .grain = grain, .block = block, .context = context};
-    struct team_work work = {.what = "a frame's rows were looked at",
+    struct team_work work = {.what = what,
                              .parts = (uint64_t)((count + grain - 1) / grain),
                              .work = work_on_block,
                              .context = &loop};

@@ -17,7 +17,7 @@
 #define TEAM_LIMIT 16 /* threads */
 
 struct team_work {
-    const char *what; /* "sorting ids", for messages */
+    const char *what; /* "ids are sorted", for messages: "stopped while ids are sorted" */
     uint64_t parts;
     /* `hand`, below the number of threads, identifies the thread. */
     enum error (*work)(void *context, unsigned hand, uint64_t part);
@@ -37,7 +37,7 @@ typedef enum error team_block(void *context, int64_t begin, int64_t end);
 
 /* Like team_run(), on all CPUs, over the elements [0, count) in blocks that begin at multiples of
  * `grain`. For work that takes at least tenths of a second; not on an event loop. */
-enum error team_run_blocks(int64_t count, int64_t grain, team_block *block,
+enum error team_run_blocks(const char *what, int64_t count, int64_t grain, team_block *block,
                            void *context) MUST_CHECK;
 
 #endif

@@ -9,6 +9,7 @@
 #include "common/team.h"
 #include "sampler/frame/frame_private.h"
 
+#define DIGESTING "the frame's digest was computed"
 #define STEP 4096
 #define BLOCK 262144 /* rows that one thread reads at a time; hashed in order */
 
@@ -153,7 +154,7 @@ static enum error add_stored_ids(struct frame_digester *digester, const struct i
     while (round.first < ids->count && !error) {
         int64_t left = ids->count - round.first;
         size_t count = left < (int64_t)rows ? (size_t)left : rows;
-        error = team_run_blocks((int64_t)count, BLOCK, read_ids, &round);
+        error = team_run_blocks(DIGESTING, (int64_t)count, BLOCK, read_ids, &round);
         if (!error)
             frame_digester_ids(digester, (const uint64_t *)round.values, count);
         round.first += (int64_t)count;
@@ -202,7 +203,7 @@ static enum error add_codes(struct frame_digester *digester, const struct partit
     while (round.first < partition->units && !error) {
         int64_t left = partition->units - round.first;
         size_t count = left < (int64_t)rows ? (size_t)left : rows;
-        error = team_run_blocks((int64_t)count, BLOCK, read_codes, &round);
+        error = team_run_blocks(DIGESTING, (int64_t)count, BLOCK, read_codes, &round);
         if (!error)
             frame_digester_bytes(digester, round.codes.data, count * round.codes.width);
         round.first += (int64_t)count;

@@ -13,6 +13,7 @@
 #include "sampler/frame/frame_private.h"
 #include "sampler/frame/partition_view.h"
 
+#define CHOOSING "the units of a split were chosen"
 #define STEP 4096                                     /* rows processed together */
 #define BLOCK (INT64_C(4096) * RANK_BITMAP_LINE_BITS) /* rows per thread and step */
 
@@ -68,7 +69,7 @@ static enum error check_stop(void)
 {
     if (!stop_requested())
         return OK;
-    return error_set(ERROR_CANCELLED, "stopped while the units of a split were chosen");
+    return error_set(ERROR_CANCELLED, "stopped while " CHOOSING);
 }
 
 /* Shared by the threads that choose. */
@@ -109,7 +110,7 @@ static enum error choose_by_id(struct rank_bitmap *chosen, const struct frame *r
                                const struct split_span *span)
 {
     struct choice choice = {chosen, rows, span};
-    return team_run_blocks(rows->units, BLOCK, choose_rows, &choice);
+    return team_run_blocks(CHOOSING, rows->units, BLOCK, choose_rows, &choice);
 }
 
 static enum error choose_by_group(struct rank_bitmap *chosen, const struct frame *rows,

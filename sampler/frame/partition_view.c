@@ -392,7 +392,8 @@ static enum error choose_in_categories(struct partition_view *view)
     int64_t grain = (lines > BLOCK_LINES ? lines : BLOCK_LINES) * RANK_BITMAP_LINE_BITS;
     enum error error = rank_bitmap_new(view->whole->units, &view->in_category);
     if (!error)
-        error = team_run_blocks(view->whole->units, grain, choose_in_block, view);
+        error = team_run_blocks("the labels of a split were found", view->whole->units, grain,
+                                choose_in_block, view);
     return error ? error : rank_bitmap_finish(view->in_category);
 }
 
