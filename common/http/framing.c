@@ -217,6 +217,24 @@ static const char *what_is_wrong_with_line(const struct request *request, const 
     return NULL;
 }
 
+/* Of the whole header. NULL: nothing. */
+static const char *what_is_wrong(const struct request *request, const struct framing *framing,
+                                 const char *method, const char *version)
+{
+    const char *wrong = what_is_wrong_with_line(request, method, version);
+    if (!wrong)
+        wrong = framing->wrong;
+    if (!wrong)
+        wrong = what_is_wrong_with_host(framing, version);
+    if (wrong)
+        return wrong;
+    if (framing->lengths + framing->codings > 1)
+        return "the header has more than one of Content-Length and Transfer-Encoding";
+    if (framing->odd_coding)
+        return "Transfer-Encoding must be \"chunked\" or absent";
+    return framing->odd_length ? "Content-Length must be a decimal number of bytes" : NULL;
+}
+
 static enum MHD_Result refuse_body(struct request *request)
 {
     return response_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
@@ -285,23 +303,9 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
         return refuse_header(request);
     request->cross_site = is_cross_site(&framing) ||
                           (framing.host && is_for_all(request) && is_public_name(framing.host));
-    const char *wrong = what_is_wrong_with_line(request, method, version);
-    if (!wrong)
-        wrong = framing.wrong;
-    if (!wrong)
-        wrong = what_is_wrong_with_host(&framing, version);
+    const char *wrong = what_is_wrong(request, &framing, method, version);
     if (wrong)
         return response_last(request, MHD_HTTP_BAD_REQUEST, wrong);
-    if (framing.lengths + framing.codings > 1)
-        return response_last(
-            request, MHD_HTTP_BAD_REQUEST,
-            "the header has more than one of Content-Length and Transfer-Encoding");
-    if (framing.odd_coding)
-        return response_last(request, MHD_HTTP_BAD_REQUEST,
-                             "Transfer-Encoding must be \"chunked\" or absent");
-    if (framing.odd_length)
-        return response_last(request, MHD_HTTP_BAD_REQUEST,
-                             "Content-Length must be a decimal number of bytes");
     if (framing.announced_bytes > BODY_SWALLOW_BYTES ||
         (framing.expects && framing.announced_bytes > REQUEST_BODY_BYTES))
         return response_last(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);
