@@ -88,6 +88,17 @@ bool journal_file_is_there(const struct journal_file *file)
            (uint64_t)held.st_size >= file->length;
 }
 
+bool journal_file_has_name(const struct journal_file *file)
+{
+    struct stat held, found;
+    int named = open(file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool has = named >= 0 && fstat(file->descriptor, &held) == 0 && fstat(named, &found) == 0 &&
+               held.st_ino == found.st_ino && held.st_dev == found.st_dev;
+    if (named >= 0)
+        close(named);
+    return has;
+}
+
 void journal_file_close(struct journal_file *file)
 {
     if (file->map)

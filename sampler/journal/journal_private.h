@@ -175,6 +175,9 @@ enum error journal_file_create(struct journal_file *file, const char *path) MUST
 enum error journal_file_open(struct journal_file *file, const char *path) MUST_CHECK;
 /* False: somebody removed, replaced or truncated it. True also if that cannot be determined. */
 bool journal_file_is_there(const struct journal_file *file);
+/* True: its path certainly leads to it. Opens the path: a network file system then asks its
+ * server. */
+bool journal_file_has_name(const struct journal_file *file);
 void journal_file_close(struct journal_file *file);
 /* For a file that is no longer referenced: frees at most `most` of its bytes. False: none are
  * left. */

@@ -20,7 +20,8 @@
  *
  * Invariants: the old file's bytes before `written` never change; start <= copied <= written; the
  * new file gets its header once everything that the header calls whole is in it; a failure before
- * the rename unlinks the new file, and the old one stays in use.
+ * the rename unlinks the new file, and the old one stays in use. A rename that fails may have
+ * happened, as on NFS when a response is lost: the old file stays in use only if it has the name.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -370,6 +371,10 @@ static enum error switch_over(struct journal *journal, bool *ret_done)
     error = copy_into_room(journal, stop_writing(journal), ROOM_BYTES);
     if (!error)
         error = name_file(journal);
+    if (error && !journal_file_has_name(&journal->file)) {
+        leave_file(journal, error); /* before anything is written that a start would not find */
+        error = ERROR_CANCELLED;
+    }
     journal_await_undo(journal);
     pthread_mutex_lock(journal->owner.mutex);
     if (!error) {
