@@ -150,16 +150,20 @@ static enum error write_at(const struct frame_output *output, const void *bytes,
     return OK;
 }
 
-/* A hint and a throttle; an error here recurs at the fsync. */
-static void push_to_disk(const struct frame_output *output, size_t length, uint64_t offset)
+/* A throttle. A failed write-back is reported once per descriptor, by whichever call waits for it
+ * first: here, it does not recur at the fsync. */
+static enum error push_to_disk(const struct frame_output *output, size_t length, uint64_t offset)
 {
     if (!output->path || length == 0)
-        return;
+        return OK;
     (void)sync_file_range(output->descriptor, (off_t)offset, (off_t)length, SYNC_FILE_RANGE_WRITE);
-    if (offset > BEHIND_BYTES)
-        (void)sync_file_range(output->descriptor, (off_t)(offset - BEHIND_BYTES), (off_t)length,
-                              SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-                                  SYNC_FILE_RANGE_WAIT_AFTER);
+    if (offset <= BEHIND_BYTES ||
+        sync_file_range(output->descriptor, (off_t)(offset - BEHIND_BYTES), (off_t)length,
+                        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                            SYNC_FILE_RANGE_WAIT_AFTER) == 0 ||
+        errno == ENOSYS || errno == EINVAL || errno == ESPIPE) /* it cannot */
+        return OK;
+    return error_set_errno(ERROR_IO, errno, "cannot write %s", output->path);
 }
 
 enum error frame_output_put(struct frame_output *output, const void *bytes, size_t length,
@@ -171,8 +175,7 @@ enum error frame_output_put(struct frame_output *output, const void *bytes, size
     if (error)
         return error;
     atomic_fetch_add_explicit(&output->written, length, memory_order_relaxed);
-    push_to_disk(output, length, offset);
-    return OK;
+    return push_to_disk(output, length, offset);
 }
 
 /* ---- the head ----------------------------------------------------------- */

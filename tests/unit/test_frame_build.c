@@ -7,6 +7,8 @@
 
 #include "tests/unit/folder_unit.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -387,6 +389,35 @@ static void test_what_a_killed_build_left_is_removed(void **state)
         assert_int_equal(access(path_in(kept[i]), F_OK), 0);
 }
 
+static int fail_waits; /* errno of a sync_file_range() that waits; 0: it works */
+
+int __real_sync_file_range(int descriptor, off64_t offset, off64_t count, unsigned flags);
+int __wrap_sync_file_range(int descriptor, off64_t offset, off64_t count, unsigned flags);
+int __wrap_sync_file_range(int descriptor, off64_t offset, off64_t count, unsigned flags)
+{
+    if (!fail_waits || !(flags & SYNC_FILE_RANGE_WAIT_AFTER))
+        return __real_sync_file_range(descriptor, offset, count, flags);
+    errno = fail_waits;
+    return -1;
+}
+
+/* The system reports it to the first that waits: the fsync at the end says nothing of it. */
+static void test_a_write_back_that_fails_is_a_failure(void **state)
+{
+    struct frame_output *output;
+    const char *out = path_in("failed");
+    (void)state;
+    assert_ok(frame_output_new(out, &output));
+    fail_waits = ENOSYS;
+    assert_ok(frame_output_put(output, "row", 3, (uint64_t)1 << 30));
+    fail_waits = EIO;
+    assert_ok(frame_output_put(output, "row", 3, 0)); /* waits for nothing yet */
+    assert_fails(frame_output_put(output, "row", 3, (uint64_t)1 << 30), ERROR_IO, out);
+    fail_waits = 0;
+    frame_output_free(output);
+    assert_int_equal(access(out, F_OK), -1);
+}
+
 static int stopped_build(void)
 {
     struct frame *built = NULL;
@@ -419,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_a_file_holds_what_the_frame_in_memory_holds),
         cmocka_unit_test(test_rows_are_named_where_they_stand),
         cmocka_unit_test(test_what_a_killed_build_left_is_removed),
+        cmocka_unit_test(test_a_write_back_that_fails_is_a_failure),
         cmocka_unit_test(test_a_stop_ends_the_build),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
