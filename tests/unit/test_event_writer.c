@@ -6,6 +6,7 @@
 #include "tests/unit/folder_unit.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -346,6 +347,45 @@ static void test_a_cut_line_is_ended_before_others(void **state)
     buffer_release(&text);
 }
 
+static bool is_uncut; /* no file can be made shorter */
+
+int __real_ftruncate(int descriptor, off_t length);
+int __wrap_ftruncate(int descriptor, off_t length);
+int __wrap_ftruncate(int descriptor, off_t length)
+{
+    if (!is_uncut)
+        return __real_ftruncate(descriptor, length);
+    errno = EIO;
+    return -1;
+}
+
+/* The disk fails in the middle of a write, and then altogether. */
+static void test_half_an_event_is_cut_off_later(void **state)
+{
+    struct event_file file = {.descriptor = -1};
+    struct buffer event = BUFFER_INIT(10), found = BUFFER_INIT(100);
+    (void)state;
+    begin_log();
+    assert_ok(event_file_append(&file, folder));
+    assert_ok(buffer_add_text(&event, "event\n"));
+    assert_true(event_file_write(&file, &event));
+    signal(SIGXFSZ, SIG_IGN);
+    is_uncut = true;
+    limit_files(9);
+    assert_false(event_file_write(&file, &event));
+    limit_files(RLIM_INFINITY);
+    assert_false(event_file_write(&file, &event)); /* there is room, behind the half */
+    is_uncut = false;
+    assert_true(event_file_write(&file, &event));
+    assert_ok(file_read_whole(file.path, &found));
+    assert_int_equal(found.length, 12);
+    assert_memory_equal(found.data, "event\nevent\n", 12);
+    end_log();
+    event_file_close(&file);
+    buffer_release(&event);
+    buffer_release(&found);
+}
+
 /* A file stands in its way, until it goes. What is added waits, but of states only two. */
 static void test_a_folder_that_cannot_be_made_yet(void **state)
 {
@@ -480,6 +520,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_failures_by_turns_are_summed_up, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_cut_line_is_ended_before_others, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_half_an_event_is_cut_off_later, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_full_disk_cuts_no_event, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_disk_that_hangs_keeps_its_thread_alone, make_folder,

@@ -24,7 +24,7 @@
 static enum error open_path(struct event_file *file, int length, int flags)
 {
     file->length = 0;
-    file->is_failing = false;
+    file->is_failing = file->has_fragment = false;
     if (length < 0 || (size_t)length >= sizeof(file->path))
         errno = ENAMETOOLONG;
     else
@@ -155,11 +155,19 @@ static void report(struct event_file *file, bool failed, int number)
     file->quiet_until_ns = now_ns + LOG_LIMIT_SECONDS * INT64_C(1000000000);
 }
 
+/* Removes what is behind the complete part; until that works, nothing is added behind it. */
+static bool cut_off(struct event_file *file)
+{
+    file->has_fragment = ftruncate(file->descriptor, file->length) != 0;
+    return !file->has_fragment;
+}
+
 bool event_file_write(struct event_file *file, const struct buffer *bytes)
 {
     size_t done = 0;
     errno = 0;
-    while (done < bytes->length) {
+    bool ends_whole = bytes->length == 0 || !file->has_fragment || cut_off(file);
+    while (ends_whole && done < bytes->length) {
         ssize_t put = write(file->descriptor, bytes->data + done, bytes->length - done);
         if (put <= 0 && errno != EINTR)
             break;
@@ -167,8 +175,8 @@ bool event_file_write(struct event_file *file, const struct buffer *bytes)
     }
     bool failed = done < bytes->length;
     int number = errno;
-    if (failed && ftruncate(file->descriptor, file->length) != 0 && done > 0)
-        log_warning("%s: cannot cut off half an event", file->path);
+    if (failed && ends_whole && !cut_off(file) && done > 0)
+        log_warning("%s: cannot cut off half an event yet", file->path);
     file->length += failed ? 0 : (off_t)done;
     if (bytes->length > 0)
         report(file, failed, number);

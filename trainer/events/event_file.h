@@ -16,6 +16,7 @@ struct event_file {
     int descriptor; /* -1: not open */
     char path[4096];
     off_t length;           /* of the complete part */
+    bool has_fragment;      /* behind it, which could not be cut off yet */
     bool is_failing;        /* according to the last log line */
     int64_t failures;       /* failed writes since then */
     int64_t quiet_until_ns; /* no more log lines before then */
