@@ -799,6 +799,10 @@ static void test_a_save_that_fails_beside_a_state_file_that_nobody_can_read(void
     put("checkpoint", "rubbish\n");
     save_while(logdir, 3, ITS_RENAME);
     assert_files(1, 3);
+    put("checkpoint", state_text(1, 2)); /* it was the disk: nothing is forgotten either */
+    save(logdir, 4);
+    assert_content("checkpoint", state_text(1, 4));
+    assert_files(1, 4);
     logdir_close(logdir);
 }
 

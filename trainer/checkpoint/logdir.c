@@ -496,13 +496,21 @@ static enum error publish(struct logdir *logdir, const char *name)
 }
 
 /* After a failed publish(): reads the list from disk again, and removes the file if it is not named
- * there. Keeps the error's message. */
+ * there. If it cannot be read, the list and the file stay. Keeps the error's message. */
 static void undo(struct logdir *logdir, const char *name, const char *path, enum error error)
 {
+    struct checkpoint_state before = logdir->state;
     struct error_report report;
     error_report_take(error, &report);
-    if (!read_state(logdir, true) && !checkpoint_state_find(&logdir->state, name, NULL))
-        unlink(path);
+    logdir->state = (struct checkpoint_state)CHECKPOINT_STATE_INIT;
+    if (read_state(logdir, true)) {
+        checkpoint_state_release(&logdir->state);
+        logdir->state = before;
+    } else {
+        checkpoint_state_release(&before);
+        if (!checkpoint_state_find(&logdir->state, name, NULL))
+            unlink(path);
+    }
     (void)error_restore(&report);
 }
 
