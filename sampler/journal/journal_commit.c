@@ -23,6 +23,7 @@
 
 #define GROUP_WAIT_MOST_NS 2000000
 #define YIELD_MOST_NS 10000000
+#define FINISH_RETRIES 4 /* of writing what only memory may have */
 
 static void count_sync(struct journal *journal, int64_t nanoseconds)
 {
@@ -405,5 +406,9 @@ enum error journal_finish(struct journal *journal)
     journal_turn(journal, JOURNAL_FINISHED);
     pthread_mutex_unlock(journal->owner.mutex);
     enum error error = whole ? journal_rewrite_whole(journal) : close_file(journal);
+    for (int tries = 0; error && tries < FINISH_RETRIES; tries++) {
+        clock_sleep_ms(JOURNAL_RETRY_MS);
+        error = journal_rewrite_whole(journal);
+    }
     return error ? error : state_check(journal->state);
 }

@@ -1427,6 +1427,11 @@ static void test_what_killed_servers_left_and_what_not(void **unused)
     unit_folder_remove(owner.folder);
 }
 
+static void write_again(void)
+{
+    fail_writes = 0;
+}
+
 static void test_nothing_is_written_before_the_orderly_end(void **unused)
 {
     (void)unused;
@@ -1437,7 +1442,10 @@ static void test_nothing_is_written_before_the_orderly_end(void **unused)
     for (int64_t i = 0; i < 10; i++)
         assert_ok(append(1000 * i + 7, NULL));
     assert_int_not_equal(access(path, F_OK), 0);
+    fail_writes = EIO; /* once: nothing else has them */
+    at_call = write_again;
     assert_ok(journal_finish(owner.journal));
+    at_call = NULL;
     assert_fails(append(10007, NULL), ERROR_IO, "stopping"); /* a request that comes too late */
     close_owner();
     open_owner(DURABILITY_NONE);
