@@ -236,7 +236,11 @@ enum error file_make_folder(const char *path)
             return OK;
         reason = ENOTDIR;
     } else if (reason == EEXIST) {
-        return error_set_errno(ERROR_IO, errno, "cannot follow %s, which is a link", path);
+        reason = errno;
+        bool is_link = lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+        return error_set_errno(ERROR_IO, reason,
+                               is_link ? "cannot follow %s, which is a link" : "cannot look at %s",
+                               path);
     }
     return error_set_errno(ERROR_IO, reason, "cannot make folder %s", path);
 }

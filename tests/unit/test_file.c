@@ -2,6 +2,7 @@
 /* Covers common/file. */
 #include "tests/unit/folder_unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -22,6 +23,18 @@ int __wrap_flock(int descriptor, int operation)
         assert_int_equal(unlink(lost_file), 0);
     lost_file = NULL;
     return __real_flock(descriptor, operation);
+}
+
+static int stats_fail; /* errno; 0: they work */
+
+int __real_stat(const char *path, struct stat *status);
+int __wrap_stat(const char *path, struct stat *status);
+int __wrap_stat(const char *path, struct stat *status)
+{
+    if (!stats_fail)
+        return __real_stat(path, status);
+    errno = stats_fail;
+    return -1;
 }
 
 static const char *path_of(const char *name)
@@ -211,6 +224,10 @@ static void test_folders_are_made_with_parents(void **state)
                  "astray, which is a link: No such file");
     assert_fails(file_make_folders(path_of("astray/w")), ERROR_NOT_FOUND,
                  "astray, which is a link: No such file");
+    stats_fail = ESTALE; /* by a file server that was away */
+    assert_fails(file_make_folder(path_of("x")), ERROR_IO, "cannot look at ");
+    assert_fails(file_make_folder(path_of("link")), ERROR_IO, "link, which is a link: Stale");
+    stats_fail = 0;
 }
 
 static void test_folders_that_were_made_are_taken_back(void **state)
