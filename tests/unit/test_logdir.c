@@ -23,17 +23,20 @@ static struct engine engine;
 static struct model *model;
 static struct checkpoint_facts facts;
 
-/* Steps of writing `checkpoint` that fail, once its new content is there (-Wl,--wrap). */
-enum { NOTHING, ITS_RENAME, ITS_FOLDERS_SYNC };
+/* Steps of writing `checkpoint` that fail, once its new content is there, or of the file that it is
+ * to name (-Wl,--wrap). */
+enum { NOTHING, ITS_RENAME, ITS_FOLDERS_SYNC, THE_FILES_FOLDERS_SYNC };
 
 static int failing;
 static bool was_named; /* the last rename was to `checkpoint` */
+static bool was_saved; /* and to another file */
 
 int __real_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to)
 {
     was_named = strcmp(strrchr(to, '/') + 1, "checkpoint") == 0;
+    was_saved = !was_named;
     if (!was_named || failing != ITS_RENAME)
         return __real_rename(from, to);
     errno = EIO;
@@ -60,7 +63,8 @@ int __real_fsync(int descriptor);
 int __wrap_fsync(int descriptor);
 int __wrap_fsync(int descriptor)
 {
-    if (!was_named || failing != ITS_FOLDERS_SYNC)
+    if (!(was_named && failing == ITS_FOLDERS_SYNC) &&
+        !(was_saved && failing == THE_FILES_FOLDERS_SYNC))
         return __real_fsync(descriptor);
     errno = EIO;
     return -1;
@@ -750,11 +754,12 @@ static void test_a_save_that_fails_changes_nothing(void **state)
 static void save_while(struct logdir *logdir, int64_t step, int fails)
 {
     set_step(step);
-    was_named = false;
+    was_named = was_saved = false;
     failing = fails;
     assert_int_equal(save_checkpoint(logdir, model, &facts), ERROR_IO);
     failing = NOTHING;
-    assert_non_null(strstr(error_message(), "/checkpoint"));
+    const char *file = fails == THE_FILES_FOLDERS_SYNC ? "/model.ckpt-" : "/checkpoint";
+    assert_non_null(strstr(error_message(), file));
 }
 
 /* The new file is there when the state file fails: it goes, and nothing else does. */
@@ -763,10 +768,12 @@ static void test_a_state_file_that_fails_undoes_the_save(void **state)
     struct logdir *logdir = open_and_save(1, 6);
 
     (void)state;
-    save_while(logdir, 7, ITS_RENAME);
-    assert_int_equal(logdir_newest_step(logdir), 6);
-    assert_content("checkpoint", state_text(2, 6));
-    assert_files(2, 6);
+    for (int fails = ITS_RENAME; fails <= THE_FILES_FOLDERS_SYNC; fails += 2) {
+        save_while(logdir, 7, fails);
+        assert_int_equal(logdir_newest_step(logdir), 6);
+        assert_content("checkpoint", state_text(2, 6));
+        assert_files(2, 6);
+    }
     save(logdir, 7);
     assert_content("checkpoint", state_text(3, 7));
     assert_files(3, 7);
@@ -781,6 +788,7 @@ static void test_a_save_that_fails_never_takes_what_is_named(void **state)
 
     (void)state;
     save_while(logdir, 5, ITS_RENAME);
+    save_while(logdir, 5, THE_FILES_FOLDERS_SYNC);
     assert_content("checkpoint", state_text(1, 5));
     assert_files(1, 5);
     save_while(logdir, 6, ITS_FOLDERS_SYNC);

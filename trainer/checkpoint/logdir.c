@@ -495,20 +495,22 @@ static enum error publish(struct logdir *logdir, const char *name)
     return error;
 }
 
-/* After a failed publish(): reads the list from disk again, and removes the file if it is not named
- * there. If it cannot be read, the list and the file stay. Keeps the error's message. */
+/* After a save that failed, maybe after the file got its name: reads the list from disk again, and
+ * removes the file if it is not named there. If it cannot be read, the list and the file stay.
+ * Keeps the error's message. */
 static void undo(struct logdir *logdir, const char *name, const char *path, enum error error)
 {
     struct checkpoint_state before = logdir->state;
     struct error_report report;
     error_report_take(error, &report);
     logdir->state = (struct checkpoint_state)CHECKPOINT_STATE_INIT;
-    if (read_state(logdir, true)) {
+    if (read_state(logdir, false)) {
         checkpoint_state_release(&logdir->state);
         logdir->state = before;
     } else {
         checkpoint_state_release(&before);
-        if (!checkpoint_state_find(&logdir->state, name, NULL))
+        if (!checkpoint_state_find(&logdir->state, name, NULL) &&
+            !logdir_lock_check(&logdir->lock, logdir->path))
             unlink(path);
     }
     (void)error_restore(&report);
@@ -539,10 +541,10 @@ enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *
     struct hang hang;
     begin_save(logdir, step, &hang);
     enum error error = logdir_lock_check(&logdir->lock, logdir->path);
-    if (!error)
-        error = checkpoint_snapshot_write(snapshot, path);
     if (!error) {
-        error = publish(logdir, name);
+        error = checkpoint_snapshot_write(snapshot, path);
+        if (!error)
+            error = publish(logdir, name);
         if (error)
             undo(logdir, name, path, error);
     }
