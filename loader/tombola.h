@@ -40,6 +40,9 @@
  *   dropped (tombola_feed_drop()), are redelivered; a program that stood still for longer than its
  *   leases leaves what it had fetched ahead to others. If few batches are left in a stream, a feed
  *   leases only a share of them ahead, so that all programs end at about the same time.
+ *   Programs that share a stream need the same batch_rows: a batch is redelivered as it was leased,
+ *   and a feed with smaller ones cuts it. If that feed ends or drops one of the pieces, all of them
+ *   are redelivered, also those that were put back; a warning says so.
  *   With TOMBOLA_INDEX, batch K is requested by its number and the stream's position does not move:
  *   a program that remembers K can resume exactly there, any number of times, and ranks divide the
  *   numbers.

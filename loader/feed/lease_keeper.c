@@ -39,6 +39,7 @@ struct lease_keeper {
     pthread_cond_t acked, renewed;
     struct lease_list list;
     size_t done;                  /* of the list's leases */
+    size_t torn;                  /* leases that were dropped, but trained in part */
     _Atomic size_t *unacked;      /* its watcher's; NULL: nobody watches */
     int64_t renew_ns, expires_ms; /* when to renew all leases next; for how long */
     int64_t ack_ns;               /* send no acks before */
@@ -248,6 +249,26 @@ static bool has_leased(struct lease_keeper *keeper)
     return has;
 }
 
+/* Of a lease cut into several batches some were trained; all of it is redelivered. */
+static bool is_torn(const struct lease *lease)
+{
+    return lease->trained > 0 && lease->state != LEASE_DONE && !lease->lost;
+}
+
+static void warn_of_torn(struct lease_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    size_t torn = keeper->torn;
+    for (size_t i = 0; i < keeper->list.count; i++)
+        torn += is_torn(&keeper->list.leases[i]);
+    pthread_mutex_unlock(&keeper->lock);
+    if (torn > 0)
+        log_warning("worker %s trained leases in part (%zu) that are larger than its batches; they "
+                    "are redelivered as a whole, so that these rows may be trained twice: programs "
+                    "that share a stream need the same batch size",
+                    keeper->worker, torn);
+}
+
 /* Acks what was put back, and releases the rest. If the sampler refuses that, as it refused each
  * draw (no token, no such stream), there is nothing to release, and the draw's error is enough. */
 static void end(struct lease_keeper *keeper)
@@ -263,6 +284,7 @@ static void end(struct lease_keeper *keeper)
         log_warning("leases of worker %s: %s; those that are left expire (of trained batches, "
                     "which are redelivered: %zu)",
                     keeper->worker, error_message(), count_unacked(keeper));
+    warn_of_torn(keeper);
 }
 
 static void *run(void *context)
@@ -433,7 +455,7 @@ bool lease_keeper_hands_out(struct lease_keeper *keeper, int64_t seq)
     struct lease *lease = lease_list_find(&keeper->list, seq);
     if (is_doubtful(keeper, lease))
         lease = renew_first(keeper, seq);
-    bool held = lease && !lease->lost;
+    bool held = lease && !lease->lost && lease->state != LEASE_DROPPED;
     if (held)
         lease->out = true;
     pthread_mutex_unlock(&keeper->lock);
@@ -444,12 +466,15 @@ static void give_back(struct lease_keeper *keeper, int64_t seq, bool trained)
 {
     pthread_mutex_lock(&keeper->lock);
     struct lease *lease = lease_list_find(&keeper->list, seq);
-    if (lease && !trained) {
+    if (lease && trained) {
+        lease->trained++;
+    } else if (lease) {
         lease->state = LEASE_DROPPED;
         if (!lease->lost && lease->until_ns > keeper->dropped_until_ns)
             keeper->dropped_until_ns = lease->until_ns;
     }
     if (lease && --lease->pieces == 0 && lease->state == LEASE_DROPPED) {
+        keeper->torn += is_torn(lease);
         forget(keeper, lease);
     } else if (lease && lease->pieces == 0) {
         lease->state = LEASE_DONE;

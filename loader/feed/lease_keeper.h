@@ -5,7 +5,8 @@
  * that the next puller need not wait until they expire. Unacked batches are redelivered, however
  * this process ends.
  *
- * A response may be cut into several batches: it is acked when all of them were put back.
+ * A response may be cut into several batches: it is acked when all of them were put back, and a
+ * warning says at the end how many were put back in part.
  *
  * Threads: any, except for start and stop.
  */
@@ -42,9 +43,9 @@ int64_t lease_keeper_next_seqs(struct lease_keeper *keeper, int64_t count);
  * (clock_boot_ns()) or later. */
 enum error lease_keeper_add(struct lease_keeper *keeper, const struct sampler_lease *lease,
                             size_t pieces, int64_t asked_ns) MUST_CHECK;
-/* May the caller get one of its batches? False: the sampler no longer has it as ours, so that
- * others get it. If it may have expired, it is renewed first: waits for that, at most a second, and
- * is true if nothing is known by then. */
+/* May the caller get one of its batches? False: others get it, since another batch of the lease was
+ * dropped, or the sampler no longer has it as ours. If it may have expired, it is renewed first:
+ * waits for that, at most a second, and is true if nothing is known by then. */
 bool lease_keeper_hands_out(struct lease_keeper *keeper, int64_t seq);
 /* One of its batches was put back: trained, or (drop) not, in which case the lease is neither acked
  * nor renewed. */

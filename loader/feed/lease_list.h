@@ -22,8 +22,9 @@ enum lease_state {
 };
 
 struct lease {
-    int64_t seq;   /* unique in the list */
-    size_t pieces; /* batches not yet put back */
+    int64_t seq;    /* unique in the list */
+    size_t pieces;  /* batches not yet put back */
+    size_t trained; /* batches that were put back as trained */
     enum lease_state state;
     int64_t until_ns; /* it is ours until then at least, by clock_boot_ns() */
     bool lost;        /* the sampler reported it lost */

@@ -258,6 +258,42 @@ static void test_acks_that_somebody_waits_for(void **state)
     lender_stop(lender);
 }
 
+static void keep_message(int level, const char *message, void *context)
+{
+    assert_int_equal(level, LOG_WARNING);
+    snprintf(context, LINE_BYTES, "%s", message);
+}
+
+/* All of it is for somebody else once a part was dropped, also the parts that are still here. What
+ * was trained of it, or of one that is released, is redelivered with the rest, which is said. */
+static void test_a_lease_of_which_a_part_was_trained(void **state)
+{
+    (void)state;
+    char message[LINE_BYTES] = "";
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    log_set_level(LOG_WARNING);
+    log_set_sink(keep_message, message);
+    for (int64_t seq = 5; seq <= 8; seq++)
+        lend(keeper, seq, 600000, seq < 8 ? 3 : 1);
+    for (int64_t seq = 5; seq <= 8; seq++)
+        assert_true(lease_keeper_hands_out(keeper, seq));
+    lease_keeper_done(keeper, 5); /* and no more of it */
+    lease_keeper_done(keeper, 6);
+    lease_keeper_drop(keeper, 6);
+    assert_false(lease_keeper_hands_out(keeper, 6));
+    lease_keeper_drop(keeper, 6);
+    lease_keeper_drop(keeper, 7);
+    assert_false(lease_keeper_hands_out(keeper, 7));
+    lease_keeper_done(keeper, 8);
+    lease_keeper_stop(keeper);
+    log_set_sink(NULL, NULL);
+    assert_non_null(strstr(message, "worker one trained leases in part (2)"));
+    assert_int_equal(times_asked(lender, "/ack 8"), 1);
+    assert_int_equal(times_asked(lender, "/release"), 1);
+    lender_stop(lender);
+}
+
 /* Renewed as long as they are held; where one is somebody else's by now, each is told alone, it is
  * counted once, and the others stay. */
 static void test_a_lease_that_ran_out(void **state)
@@ -585,6 +621,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_given_back_is_acked_and_the_rest_released),
         cmocka_unit_test(test_acks_that_somebody_waits_for),
+        cmocka_unit_test(test_a_lease_of_which_a_part_was_trained),
         cmocka_unit_test(test_a_lease_that_ran_out),
         cmocka_unit_test(test_what_others_have_is_not_handed_out),
         cmocka_unit_test(test_what_nobody_knows_is_handed_out),
