@@ -64,6 +64,20 @@ static enum error read_flag(const cJSON *object, const char *key, const char *wh
     return OK;
 }
 
+/* p * k of design pxk; 0: another design, or a kept order. */
+static enum error read_batch_units(const cJSON *object, const char *what, int64_t *ret_units)
+{
+    int64_t p = 0, k = 0;
+    if (!cJSON_GetObjectItemCaseSensitive(object, "p"))
+        return OK;
+    enum error error = read_count(object, "p", what, 1, &p);
+    if (!error)
+        error = read_count(object, "k", what, 1, &k);
+    if (!error && __builtin_mul_overflow(p, k, ret_units))
+        error = error_set(ERROR_INPUT, "%s: \"p\" times \"k\" is more than 2^63-1", what);
+    return error;
+}
+
 enum error sampler_stream_parse(const char *text, size_t length, const char *what,
                                 struct sampler_stream *ret_stream)
 {
@@ -91,6 +105,8 @@ enum error sampler_stream_parse(const char *text, size_t length, const char *wha
         error = read_count(json, "epochs", what, 0, &stream.epochs);
     if (!error)
         error = read_count(json, "epoch_draws", what, 1, &stream.epoch_draws);
+    if (!error)
+        error = read_batch_units(json, what, &stream.batch_units);
     if (!error && cJSON_GetObjectItemCaseSensitive(json, "position")) /* kept orders have none */
         error = read_count(json, "position", what, 0, &stream.position);
     const cJSON *state = cJSON_GetObjectItemCaseSensitive(json, "state");

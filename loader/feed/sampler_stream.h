@@ -28,6 +28,7 @@ struct sampler_stream {
     int64_t units;       /* N */
     int64_t epochs;      /* E; 0: no end */
     int64_t epoch_draws; /* M */
+    int64_t batch_units; /* of each batch, if the design decides that (pxk); else 0 */
     int64_t position;    /* of the next draw, at the time of the request; not part of the order */
     bool goes_on;        /* it had not ended then; false if that is not said */
 };

@@ -3,6 +3,7 @@
 
 import csv
 import io
+import itertools
 import json
 import math
 import os
@@ -202,14 +203,17 @@ def test_an_epoch_of_a_stream_is_scored_once_and_whole(sampler, tmp_path):
     flowers = sampler("--store", uri, "--seed", 1)
     train(flowers, uri, tmp_path / "run", **{**CLASSIFIER, "train_steps": 2})
     designs = [{"design": "srs"}, {"design": "srs", "rows": "0:50"}, {"design": "bernoulli", "rate": 0.2},
-               {"design": "systematic", "size": 1234}]
+               {"design": "systematic", "size": 1234}, {"design": "pxk", "p": 2, "k": 30}, {"design": "pxk", "p": 3, "k": 350}]
     for number, fields in enumerate(designs):
         for tail in ("keep", "drop", "span"):
             name = f"{tail}-{number}"
             made = flowers.request("POST", "/streams", body=json.dumps({"name": name, "tail": tail, "seed": 5, **fields}))
             assert made.status == 201, made.text
             if tail == "keep":
-                whole = flowers.get(f"/batch?stream={name}&index=0&size=1500").json["ids"]
+                size = fields.get("p", 50) * fields.get("k", 30)  # a pxk batch may be larger than the model's
+                batches = (flowers.get(f"/batch?stream={name}&index={index}&size={size}").json for index in itertools.count())
+                first = itertools.takewhile(lambda batch: batch["epoch"] == 0, batches)
+                whole = [unit for batch in first for unit in batch["ids"]]
             scored = predictions(uri, tmp_path / "run", "--sampler", flowers.url, "--stream", name)
             assert [int(row["id"]) for row in scored] == whole, name
 

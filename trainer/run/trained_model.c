@@ -194,7 +194,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
 
 /* The batches from position `at` on, all of the first epoch. Those of tail `keep` restart with each
  * epoch; others must end with it, or they would run on into the next one (span), or be skipped
- * (drop). If only the sampler knows which positions have units, that takes single ones. */
+ * (drop). If only the sampler knows which positions have units, that takes single ones. If the
+ * design decides how many units a batch has, M is a multiple of that. */
 static void choose_batches(const struct sampler_stream *stream, int64_t limit, int64_t at,
                            struct feed_options *options)
 {
@@ -202,13 +203,35 @@ static void choose_batches(const struct sampler_stream *stream, int64_t limit, i
     int64_t left = stream->epoch_draws - at, rows = limit;
     bool keeps = strcmp(stream->tail, "keep") == 0;
     pull_plan_init(&plan, stream, (size_t)limit, 0);
-    if (!keeps && !plan.even)
+    if (stream->batch_units > 0)
+        rows = stream->batch_units;
+    else if (!keeps && !plan.even)
         rows = 1;
     else if (!keeps && left < limit)
         rows = common_divisor(stream->epoch_draws, at);
     options->batch_rows = (size_t)rows;
     options->first_index = at / rows;
     options->batches = left / rows + (keeps && left % rows != 0);
+}
+
+/* At most `limit` rows at a time: the sampler's batches may be larger. */
+static enum error pass_batch(const struct feed_batch *batch, const enum row_status *status,
+                             size_t limit, struct feature_input *input, trained_model_sink *sink,
+                             void *context)
+{
+    enum error error = OK;
+    for (size_t at = 0; at < batch->rows && !error; at += limit) {
+        struct trained_model_rows rows = {.rows =
+                                              batch->rows - at < limit ? batch->rows - at : limit,
+                                          .ids = batch->ids + at,
+                                          .labels = batch->labels + at,
+                                          .status = status ? status + at : NULL};
+        const float *from = (const float *)batch->features + at * batch->width;
+        error = feature_input_take(input, from, rows.rows, &rows.features);
+        if (!error)
+            error = sink(context, &rows);
+    }
+    return error;
 }
 
 /* Passes the feed's next batch through the model. ERROR_END: it is of the next epoch. */
@@ -220,15 +243,10 @@ static enum error draw_batch(struct trained_model *trained, struct feed *feed,
     enum error error = feed_next(feed, queue, &batch);
     if (error)
         return error;
-    struct trained_model_rows rows = {.rows = batch->rows,
-                                      .ids = batch->ids,
-                                      .labels = batch->labels,
-                                      .status = feed_row_status(feed, batch)};
     bool is_over = batch->epoch > 0;
-    if (!is_over && rows.rows > 0)
-        error = feature_input_take(input, batch->features, rows.rows, &rows.features);
-    if (!error && !is_over && rows.rows > 0)
-        error = sink(context, &rows);
+    if (!is_over)
+        error = pass_batch(batch, feed_row_status(feed, batch),
+                           model_get_options(trained->model)->batch_rows, input, sink, context);
     if (!error)
         error = feed_put(feed, queue, batch);
     return error || !is_over ? error : ERROR_END;
