@@ -3,6 +3,7 @@
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,13 @@ static void date_of(time_t when, char out[32])
     strftime(out, 32, "%Y-%m-%d %H:%M UTC", &utc);
 }
 
+/* GnuTLS's words alone do not say what was missing ("The requested data were not available."). */
 static enum error refuse(const char *option, const char *path, int code)
 {
-    return error_set(ERROR_INPUT, "--%s %s: %s", option, path, gnutls_strerror(code));
+    bool is_key = strcmp(option, "tls-key") == 0;
+    return error_set(ERROR_INPUT, "--%s %s: %s %s in PEM was expected", option, path,
+                     gnutls_strerror(code),
+                     is_key ? "A private key without a passphrase" : "A chain of certificates");
 }
 
 /* Clients refuse an expired certificate, so serving it helps nobody. */

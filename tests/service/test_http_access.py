@@ -260,8 +260,11 @@ def test_bad_certificates_refuse_the_start(tmp_path):
     run_fails(*start, "--tls-cert", one[0], says="--tls-key")
     run_fails(*start, "--tls-key", one[1], says="--tls-cert")
     run_fails(*start, "--tls-cert", one[0], "--tls-key", two[1], says="is not the key of")
-    run_fails(*start, "--tls-cert", junk, "--tls-key", one[1], says=str(junk))
-    run_fails(*start, "--tls-cert", one[0], "--tls-key", junk, says=str(junk))
+    run_fails(*start, "--tls-cert", junk, "--tls-key", one[1], says=[str(junk), "certificates in PEM"])
+    locked = tmp_path / "locked.key"
+    subprocess.run(["openssl", "pkey", "-in", one[1], "-aes256", "-passout", "pass:word", "-out", locked], check=True, timeout=PATIENCE_S)
+    for key in (junk, one[0], locked):
+        run_fails(*start, "--tls-cert", one[0], "--tls-key", key, says=[str(key), "private key without a passphrase in PEM"])
     run_fails(*start, "--tls-cert", tmp_path / "none", "--tls-key", one[1], says="none", status=None)
     old = subprocess.run(
         ["openssl", "req", "-x509", "-key", one[1], "-out", tmp_path / "old.crt", "-days", "-1", "-subj", "/CN=old"],
