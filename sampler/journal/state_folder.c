@@ -355,6 +355,9 @@ enum error state_open(const char *folder, struct state **ret_state)
 {
     enum error error = ERROR_MEMORY;
     bool has_journal = false;
+    if (strstr(folder, "://"))
+        return error_set(ERROR_USAGE, /* without its password */
+                         "--state is a URI; the state is kept in a folder, not in a database");
     struct state *state = array_new(1, sizeof(*state), "the state");
     if (!state)
         return ERROR_MEMORY;

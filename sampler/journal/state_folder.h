@@ -22,7 +22,8 @@ struct state;
 
 /* Creates the folder if it is missing, locks it and takes it over: state_check() of any previous
  * holder fails from now on, also on disk. ERROR_CONFLICT: another server has it; ERROR_INPUT:
- * DIR/lock is not a sampler's, or the folder is from a version before the journal. */
+ * DIR/lock is not a sampler's, or the folder is from a version before the journal. ERROR_USAGE: it
+ * is a URI. */
 enum error state_open(const char *folder, struct state **ret_state) MUST_CHECK;
 /* The start succeeded: keep the lock and, if it was created, the folder. */
 void state_take(struct state *state);

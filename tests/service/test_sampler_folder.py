@@ -122,6 +122,12 @@ def test_a_refused_start_leaves_no_folder(sampler, tmp_path):
     assert sampler(*STORE, "--state", state).batch("size=10")["first"] == 100
 
 
+def test_a_database_is_no_folder(tmp_path):
+    """Nor is a folder made that has its name, which would keep the streams of one machine only."""
+    said = run_fails("sampler", *LISTEN, *STORE, "--state", f"{tmp_path}/postgresql://me:secret@db/data", says="not in a database")
+    assert "secret" not in said.stderr and not os.listdir(tmp_path)
+
+
 # ---- while it serves ----------------------------------------------------------------------------
 
 
