@@ -133,6 +133,8 @@ static enum error create_temporary(struct file_writer *writer)
 static enum error check_place(const char *path)
 {
     struct stat status;
+    if (!path[0])
+        return error_set(ERROR_USAGE, "the name of a file is empty");
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
         return error_set(ERROR_USAGE, "%s exists and is not a regular file", path);
     return OK;

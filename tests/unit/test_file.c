@@ -433,6 +433,7 @@ static void test_only_files_are_replaced(void **state)
     assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
     assert_fails(file_writer_open(path_of("pipe"), &writer), ERROR_USAGE, "is not a regular file");
     assert_fails(file_writer_open(folder, &writer), ERROR_USAGE, "is not a regular file");
+    assert_fails(file_writer_open("", &writer), ERROR_USAGE, "the name of a file is empty");
     assert_fails(file_writer_open("/dev/null", &writer), ERROR_USAGE, "/dev/null");
 }
 
