@@ -17,6 +17,7 @@ static struct served served;
 static int workers[2];
 static _Atomic bool is_disk_busy;
 static uint64_t generation;
+static int64_t group;
 
 int __wrap_fsync(int descriptor)
 {
@@ -59,6 +60,7 @@ static struct wire_header expect_place(int worker, uint32_t rank, struct group_p
     assert_int_equal(ret_place->rank, rank);
     assert_int_equal(ret_place->ranks, 2);
     generation = header.generation;
+    group = header.batch;
     return header;
 }
 
@@ -67,7 +69,7 @@ static struct wire_header beat(size_t who, int64_t step, bool is_last)
 {
     struct wire_header header = {.type = WIRE_BEAT,
                                  .generation = generation,
-                                 .batch = 1,
+                                 .batch = group,
                                  .done = WIRE_NONE,
                                  .step = step,
                                  .over = is_last};
@@ -79,7 +81,7 @@ static struct wire_header say_state(int64_t step, float value)
 {
     const float state[PARAMETERS] = {value, value, value};
     struct wire_header header = {
-        .type = WIRE_STATE, .generation = generation, .batch = 1, .step = step};
+        .type = WIRE_STATE, .generation = generation, .batch = group, .step = step};
     say(workers[0], header, state, sizeof(state));
     return expect(workers[0], WIRE_NEWS);
 }
@@ -152,6 +154,13 @@ static void assert_saved(int64_t step, int64_t batches, float value, bool ended)
     assert_true(all[0] == value && all[2] == value);
     checkpoint_close(newest);
     logdir_close(logdir);
+}
+
+static void await_saved(int64_t step)
+{
+    uint64_t seen = 0;
+    for (int i = 0; i < 1000 && !logdir_is_trained(folder, step, LOGDIR_LAST_STEP, &seen); i++)
+        clock_sleep_ms(5);
 }
 
 /* ---- a training ---------------------------------------------------------- */
@@ -278,9 +287,35 @@ static void test_another_server_goes_on(void **state)
     hang_up();
 }
 
+static void say_stop(void)
+{
+    int evaluator = call_as(&served, "evaluator", 0);
+    expect(evaluator, WIRE_WELCOME);
+    say(evaluator, (struct wire_header){.type = WIRE_STOP}, NULL, 0);
+    expect(evaluator, WIRE_WELCOME);
+    close(evaluator);
+}
+
+/* The group is over; both have `step`, with which the next one ends. */
+static void join_last_group(int64_t step)
+{
+    for (int i = 0; i < 1000 && beat(0, step, false).batch != 0; i++)
+        clock_sleep_ms(5);
+    for (size_t i = 0; i < 2; i++) {
+        struct wire_header join = {.type = WIRE_JOIN,
+                                   .generation = generation,
+                                   .batch = WIRE_NONE,
+                                   .done = WIRE_NONE,
+                                   .step = step};
+        say(workers[i], join, NULL, 0);
+    }
+    struct group_place place;
+    expect_place(workers[0], 0, &place);
+    assert_int_equal(place.last, step);
+}
+
 static void test_an_evaluator_ends_it(void **state)
 {
-    struct group_place place;
     (void)state;
     begin();
     int evaluator = call_as(&served, "evaluator", 0);
@@ -289,23 +324,38 @@ static void test_an_evaluator_ends_it(void **state)
     assert_int_equal(hear(evaluator).type, 0); /* nothing was learnt yet */
     close(evaluator);
     beat(0, 1, false);
-    evaluator = call_as(&served, "evaluator", 0);
-    expect(evaluator, WIRE_WELCOME);
-    say(evaluator, (struct wire_header){.type = WIRE_STOP}, NULL, 0);
-    expect(evaluator, WIRE_WELCOME);
-    close(evaluator);
-    for (int i = 0; i < 1000 && beat(0, 1, false).batch != 0; i++)
+    say_stop();
+    join_last_group(1);
+    hang_up();
+}
+
+/* The step with which it ends is saved already: again, with the word that nothing follows, for which
+ * the evaluator waits. */
+static void test_an_evaluator_ends_it_with_a_saved_step(void **state)
+{
+    char id[GROUP_ID_BYTES] = "another";
+    (void)state;
+    served.options.coordinator.save_ms = 2000;
+    begin();
+    beat(0, 1, false);
+    beat(1, 1, false);
+    pass(3);
+    beat_until_wanted(1, false);
+    say_state(1, 4);
+    await_saved(1);
+    assert_saved(1, 2, 4, false);
+    say_stop();
+    join_last_group(1);
+    struct wire_header of_id = {.type = WIRE_ID, .generation = generation, .batch = group};
+    say(workers[0], of_id, id, sizeof(id));
+    expect(workers[0], WIRE_NEWS);
+    expect(workers[1], WIRE_GROUP);
+    beat_until_wanted(1, true);
+    say_state(1, 4);
+    for (int i = 0; i < 1000 && beat(0, 1, true).over == 0; i++)
         clock_sleep_ms(5);
-    for (size_t i = 0; i < 2; i++) { /* they have step 1, with which the next group ends */
-        struct wire_header join = {.type = WIRE_JOIN,
-                                   .generation = generation,
-                                   .batch = WIRE_NONE,
-                                   .done = WIRE_NONE,
-                                   .step = 1};
-        say(workers[i], join, NULL, 0);
-    }
-    expect_place(workers[0], 0, &place);
-    assert_int_equal(place.last, 1);
+    assert_int_equal(beat(0, 1, true).over, 1);
+    assert_saved(1, 2, 4, true);
     hang_up();
 }
 
@@ -346,6 +396,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_state_that_comes_while_one_is_saved),
     TEST(test_another_server_goes_on),
     TEST(test_an_evaluator_ends_it),
+    TEST(test_an_evaluator_ends_it_with_a_saved_step),
     TEST(test_nonsense_is_refused),
 };
 

@@ -188,6 +188,13 @@ static void let_leave_without(struct coordinator *coordinator)
     }
 }
 
+/* No batch follows those that are done: the stream has ended, or an evaluator stopped it. */
+static bool has_early_end(const struct coordinator *coordinator)
+{
+    return batch_ledger_is_finished(&coordinator->ledger) ||
+           coordinator->last < coordinator->options.train_steps;
+}
+
 /* All states have arrived: saves them. */
 static enum error save_cut(struct coordinator *coordinator)
 {
@@ -196,8 +203,7 @@ static enum error save_cut(struct coordinator *coordinator)
     float *state = cut->state;
     enum error error = index_set_copy(&coordinator->facts.done, &cut->batches);
     cut->state = NULL;
-    coordinator->facts.position.ended = batch_ledger_is_finished(&coordinator->ledger) ||
-                                        coordinator->last < coordinator->options.train_steps;
+    coordinator->facts.position.ended = has_early_end(coordinator);
     coordinator->facts.position.stopped = coordinator->facts.position.ended && coordinator->stopped;
     coordinator->facts.position.stream.epochs = coordinator_epochs(coordinator);
     if (error) {
@@ -317,12 +323,11 @@ uint16_t coordinator_saved_bit(struct coordinator *coordinator)
     return coordinator_saved_step(coordinator) >= 0 ? WIRE_IS_SAVED : 0;
 }
 
-/* A cut that was saved before the end of the stream was known does not record that end, which other
+/* A cut that was saved before an early end was known does not record that end, which other
  * processes wait for. */
 bool cut_is_saved(const struct coordinator *coordinator)
 {
-    bool is_told =
-        coordinator->facts.position.ended || !batch_ledger_is_finished(&coordinator->ledger);
+    bool is_told = coordinator->facts.position.ended || !has_early_end(coordinator);
     return is_told && logdir_newest_step(coordinator->logdir) == coordinator_step(coordinator);
 }
 
