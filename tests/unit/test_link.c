@@ -84,6 +84,23 @@ static void test_another_address_is_tried(void **state)
     link_close(&link);
 }
 
+/* This process was not scheduled until the deadline had passed. */
+static void test_what_has_arrived_counts_after_the_deadline(void **state)
+{
+    struct link link;
+    (void)state;
+    link_init(&link, "parameter server 0", FOUND, port);
+    assert_ok(link_open(&link, clock_deadline_ns(2000)));
+    int accepted = accept(listener, NULL, NULL);
+    assert_true(accepted >= 0);
+    assert_fails(link_await(&link, clock_now_ns() - 1), ERROR_TIMEOUT, "does not answer");
+    assert_int_equal(write(accepted, "a", 1), 1);
+    assert_ok(link_await(&link, clock_deadline_ns(2000)));
+    assert_ok(link_await(&link, clock_now_ns() - 1));
+    close(accepted);
+    link_close(&link);
+}
+
 static void test_no_address_answers(void **state)
 {
     struct link link;
@@ -125,6 +142,8 @@ static void test_a_link_is_closed_before_its_name_is_known(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_another_address_is_tried, prepare, clear),
+    cmocka_unit_test_setup_teardown(test_what_has_arrived_counts_after_the_deadline, prepare,
+                                    clear),
     cmocka_unit_test_setup_teardown(test_no_address_answers, prepare, clear),
     cmocka_unit_test_setup_teardown(test_a_name_server_that_takes_longer_than_an_attempt, prepare,
                                     clear),

@@ -77,7 +77,8 @@ static bool is_stopped(struct link *link)
     return clock_left_ms(link->finish_by_ns) == 0;
 }
 
-/* A timeout changes nothing. */
+/* A timeout changes nothing. What has happened by then counts, also if this process, on a busy
+ * machine, only sees it after the deadline. */
 static enum error poll_for(struct link *link, short events, int64_t deadline_ns)
 {
     while (!is_stopped(link)) {
@@ -86,13 +87,13 @@ static enum error poll_for(struct link *link, short events, int64_t deadline_ns)
                                    {.fd = finishes ? -1 : stop_descriptor(), .events = POLLIN}};
         bool is_sooner = finishes && link->finish_by_ns < deadline_ns;
         int64_t left_ms = clock_left_ms(is_sooner ? link->finish_by_ns : deadline_ns);
-        if (left_ms == 0)
-            break;
         int count = poll(wanted, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
         if (count < 0 && errno != EINTR)
             return fail(link, errno);
         if (count > 0 && wanted[0].revents)
             return OK;
+        if (left_ms == 0)
+            break;
     }
     if (is_stopped(link))
         return error_set(ERROR_CANCELLED, "stopped while waiting for %s", link->name);
