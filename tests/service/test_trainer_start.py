@@ -182,6 +182,8 @@ def test_other_names_are_a_warning_and_none_are_none(named, tmp_path):
     bare = csv_uri(tmp_path / "bare.csv")
     done = run("trainer", "evaluate", "--store", bare, "--logdir", logdir)
     assert f"accuracy: {accuracy:g}" in done.stdout and "names are" not in done.stderr
+    resumed = train(served, other, logdir, **SOFTMAX, train_steps=50)
+    assert resumed.stderr.count("whose names differ") == 1
     train(served, bare, logdir, **SOFTMAX, train_steps=60)  # a store without a header does not unname
     train(served, uri, tmp_path / "straight", **SOFTMAX, train_steps=60)
     assert read_checkpoint(newest(logdir))[1] == read_checkpoint(newest(tmp_path / "straight"))[1]

@@ -38,7 +38,7 @@ static enum error match(const char *const *theirs, const char *const *ours, size
     struct feature_names names;
 
     round_trip(&trained, &names);
-    enum error error = feature_names_match(&names, "model.ckpt", &now, ret_columns);
+    enum error error = feature_names_match(&names, "model.ckpt", &now, true, ret_columns);
     feature_names_release(&names);
     return error;
 }
@@ -103,12 +103,12 @@ static void test_nothing_is_known(void **state)
     int32_t *columns = NULL;
 
     (void)state;
-    assert_ok(feature_names_match(&names, "an old checkpoint", &named, &columns));
+    assert_ok(feature_names_match(&names, "an old checkpoint", &named, true, &columns));
     assert_ok(feature_names_init(&names, &unnamed));
     assert_int_equal(names.count, 0);
     feature_names_release(&names);
     assert_ok(feature_names_init(&names, &named));
-    assert_ok(feature_names_match(&names, "a checkpoint", &unnamed, &columns));
+    assert_ok(feature_names_match(&names, "a checkpoint", &unnamed, true, &columns));
     assert_null(columns);
     feature_names_release(&names);
 }
@@ -134,11 +134,11 @@ static void test_very_many(void **state)
     assert_true(text.length < FEATURE_NAMES_BYTES + 200);
     assert_ok(feature_names_copy(&copy, &kept));
     feature_names_release(&kept);
-    assert_ok(feature_names_match(&copy, "a checkpoint", &info, &columns));
+    assert_ok(feature_names_match(&copy, "a checkpoint", &info, true, &columns));
     swapped = names[COUNT - 1];
     names[COUNT - 1] = names[COUNT - 2];
     names[COUNT - 2] = swapped;
-    assert_fails(feature_names_match(&copy, "a checkpoint", &info, &columns), ERROR_CONFLICT,
+    assert_fails(feature_names_match(&copy, "a checkpoint", &info, true, &columns), ERROR_CONFLICT,
                  "too many to be found by name");
     feature_names_release(&copy);
     buffer_release(&text);

@@ -80,11 +80,11 @@ enum error feature_input_check_rows(const struct store_info *info)
 
 /* The columns of the store that are the features; NULL: all of them in order. */
 static enum error find_columns(const struct feature_input_options *options,
-                               const struct store_info *info, int32_t **ret_columns)
+                               const struct store_info *info, bool warns, int32_t **ret_columns)
 {
     enum error error = feature_input_check_rows(info);
     if (!error)
-        error = feature_names_match(options->names, options->called, info, ret_columns);
+        error = feature_names_match(options->names, options->called, info, warns, ret_columns);
     if (error || *ret_columns || info->features == options->features)
         return error;
     return refuse_count(options, info);
@@ -94,7 +94,7 @@ enum error feature_input_check(const struct feature_input_options *options,
                                const struct store_info *info)
 {
     int32_t *columns = NULL;
-    enum error error = find_columns(options, info, &columns);
+    enum error error = find_columns(options, info, false, &columns);
     free(columns);
     return error;
 }
@@ -104,7 +104,7 @@ static enum error choose_columns(struct feature_input *input,
                                  const struct store_info *info)
 {
     int32_t *columns = NULL;
-    enum error error = find_columns(options, info, &columns);
+    enum error error = find_columns(options, info, true, &columns);
     if (error || !columns)
         return error;
     log_info("%s: the %zu features of %s are found by name among its %zu columns", info->uri,

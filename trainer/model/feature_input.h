@@ -37,7 +37,8 @@ struct feature_input;
 /* ERROR_INPUT: rows of the store differ in length, or are 32-bit integers, which no model here
  * supports. */
 enum error feature_input_check_rows(const struct store_info *info) MUST_CHECK;
-/* ERROR_INPUT or ERROR_CONFLICT if the store lacks a column that the model needs, naming one. */
+/* ERROR_INPUT or ERROR_CONFLICT if the store lacks a column that the model needs, naming one. Other
+ * names are no error, of which feature_input_new() warns. */
 enum error feature_input_check(const struct feature_input_options *options,
                                const struct store_info *info) MUST_CHECK;
 

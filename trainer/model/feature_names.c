@@ -273,7 +273,8 @@ static const char *quote(char out[TEXT_QUOTE_BYTES], const char *text)
 /* Not all are in the store. If those that are have changed places, matching by position would take
  * wrong numbers; else the store names its columns differently. */
 static enum error judge_missing(const struct feature_names *names, const char *called,
-                                const struct store_info *info, const struct meeting *meeting)
+                                const struct store_info *info, const struct meeting *meeting,
+                                bool warns)
 {
     char room[NUMBERED_BYTES], theirs[TEXT_QUOTE_BYTES], ours[TEXT_QUOTE_BYTES];
     const char *name = quote(theirs, name_of(names, meeting->missing, room));
@@ -282,16 +283,17 @@ static enum error judge_missing(const struct feature_names *names, const char *c
                          "%s has no column %s, which the model of %s takes; it has %zu of its %zu "
                          "features",
                          info->uri, name, called, meeting->found, names->count);
-    log_warning("%s: features are matched by position with those of %s, whose names differ: "
-                "feature %zu (from 0) is %s there and %s here",
-                info->uri, called, meeting->missing, name,
-                quote(ours, info->feature_names[meeting->missing]));
+    if (warns)
+        log_warning("%s: features are matched by position with those of %s, whose names differ: "
+                    "feature %zu (from 0) is %s there and %s here",
+                    info->uri, called, meeting->missing, name,
+                    quote(ours, info->feature_names[meeting->missing]));
     return OK;
 }
 
 static enum error match_known(const struct feature_names *names, const char *called,
                               const struct feature_names *ours, const struct store_info *info,
-                              int32_t **ret_columns)
+                              bool warns, int32_t **ret_columns)
 {
     struct meeting meeting = {
         .columns = array_new(names->count, sizeof(*meeting.columns), "columns of features")};
@@ -306,19 +308,20 @@ static enum error match_known(const struct feature_names *names, const char *cal
         return error;
     if (meeting.found == 0 && (names->by_position || ours->by_position))
         return OK;
-    return judge_missing(names, called, info, &meeting);
+    return judge_missing(names, called, info, &meeting, warns);
 }
 
 /* For so many features that only the first names were stored. */
 static enum error match_digests(const struct feature_names *names, const char *called,
-                                const struct feature_names *ours, const struct store_info *info)
+                                const struct feature_names *ours, const struct store_info *info,
+                                bool warns)
 {
     if (names->set == ours->set)
         return error_set(ERROR_CONFLICT,
                          "%s has the features of %s in another order, and they are too many to be "
                          "found by name: its columns must come in that order",
                          info->uri, called);
-    if (!ours->by_position)
+    if (!ours->by_position && warns)
         log_warning("%s: features are matched by position with those of %s, whose names differ",
                     info->uri, called);
     return OK;
@@ -326,7 +329,7 @@ static enum error match_digests(const struct feature_names *names, const char *c
 
 /* `ours` are the store's. */
 static enum error match(const struct feature_names *names, const char *called,
-                        const struct feature_names *ours, const struct store_info *info,
+                        const struct feature_names *ours, const struct store_info *info, bool warns,
                         int32_t **ret_columns)
 {
     struct feature_names theirs = *names; /* its digests; the texts are the other's */
@@ -335,12 +338,12 @@ static enum error match(const struct feature_names *names, const char *called,
     if (theirs.list == ours->list || (names->by_position && ours->by_position))
         return OK;
     if (are_all_known(names))
-        return match_known(names, called, ours, info, ret_columns);
-    return names->count == ours->count ? match_digests(names, called, ours, info) : OK;
+        return match_known(names, called, ours, info, warns, ret_columns);
+    return names->count == ours->count ? match_digests(names, called, ours, info, warns) : OK;
 }
 
 enum error feature_names_match(const struct feature_names *names, const char *called,
-                               const struct store_info *info, int32_t **ret_columns)
+                               const struct store_info *info, bool warns, int32_t **ret_columns)
 {
     *ret_columns = NULL;
     if (names->count == 0 || !info->feature_names)
@@ -348,7 +351,7 @@ enum error feature_names_match(const struct feature_names *names, const char *ca
     struct feature_names ours;
     enum error error = feature_names_init(&ours, info);
     if (!error)
-        error = match(names, called, &ours, info, ret_columns);
+        error = match(names, called, &ours, info, warns, ret_columns);
     feature_names_release(&ours);
     return error;
 }

@@ -43,10 +43,11 @@ enum error feature_names_parse(const char *text, const char *what,
                                struct feature_names *ret_names) MUST_CHECK;
 
 /* Maps the features of `called` (such as a checkpoint's path) to columns of a store: *ret_columns
- * [count], free() it; NULL: matched by position, with a warning if the names differ (the caller
+ * [count], free() it; NULL: matched by position, which `warns` if the names differ (the caller
  * compares the counts). ERROR_CONFLICT naming the missing column while others changed places, or if
  * too many names to store come in another order. */
 enum error feature_names_match(const struct feature_names *names, const char *called,
-                               const struct store_info *info, int32_t **ret_columns) MUST_CHECK;
+                               const struct store_info *info, bool warns,
+                               int32_t **ret_columns) MUST_CHECK;
 
 #endif
