@@ -99,6 +99,14 @@ enum error buffer_add_csv(struct buffer *buffer, const char *text)
     return buffer_add_text(buffer, "\"");
 }
 
+enum error buffer_add_shell(struct buffer *buffer, const char *text)
+{
+    buffer_add_text(buffer, "'");
+    for (; *text; text++)
+        buffer_add(buffer, *text == '\'' ? "'\\''" : text, *text == '\'' ? 4 : 1);
+    return buffer_add_text(buffer, "'");
+}
+
 /* vsnprintf() may also need memory. */
 static enum error refuse_format(struct buffer *buffer, const char *format)
 {

@@ -44,6 +44,8 @@ enum error buffer_add(struct buffer *buffer, const void *bytes, size_t length);
 enum error buffer_add_text(struct buffer *buffer, const char *text);
 /* Adds a CSV field, quoted if necessary. */
 enum error buffer_add_csv(struct buffer *buffer, const char *text);
+/* Adds a word of a shell's command line, in quotes. */
+enum error buffer_add_shell(struct buffer *buffer, const char *text);
 enum error buffer_print(struct buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif

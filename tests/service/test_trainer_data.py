@@ -10,6 +10,7 @@ import os
 import pty
 import random
 import re
+import shlex
 import sqlite3
 import struct
 import subprocess
@@ -162,9 +163,10 @@ def test_a_terminal_gets_lines_that_a_person_can_read(sampler, tmp_path):
     assert trainer.returncode == 0
     steps = re.findall(rb"global step: (\d+)", text)
     assert steps[-1] == b"2000" and len(steps) <= 10 * (time.monotonic() - began) + 2
-    piped = train(flowers, uri, tmp_path / "piped", **CLASSIFIER)
+    piped = train(flowers, uri, tmp_path / "the boss's", **CLASSIFIER)
     assert piped.stdout.count("global step: ") == 2000
-    assert "next: tombola-trainer evaluate --store 'TEST-STORE' --logdir" in piped.stderr
+    command = re.search("next: (.*), or predict", piped.stderr)[1]
+    assert shlex.split(command)[1:] == ["evaluate", "--store", "TEST-STORE", "--logdir", str(tmp_path / "the boss's")]
 
 
 # ---- streams ----------------------------------------------------------------------------------------

@@ -102,6 +102,19 @@ static void test_csv_is_quoted_where_it_has_to_be(void **state)
     buffer_release(&buffer);
 }
 
+static void test_a_shell_takes_a_word_as_it_is(void **state)
+{
+    (void)state;
+    struct buffer buffer = BUFFER_INIT(1000);
+    static const char *const words[] = {"plain", "", "it's $HOME", "\\'"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        assert_ok(buffer_add_shell(&buffer, words[i]));
+        assert_ok(buffer_add_text(&buffer, ";"));
+    }
+    assert_string_equal(buffer.data, "'plain';'';'it'\\''s $HOME';'\\'\\''';");
+    buffer_release(&buffer);
+}
+
 static void test_clear_keeps_the_memory(void **state)
 {
     (void)state;
@@ -177,6 +190,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_first_failure_stays),
     cmocka_unit_test(test_text_that_cannot_be_printed_is_a_failure),
     cmocka_unit_test(test_csv_is_quoted_where_it_has_to_be),
+    cmocka_unit_test(test_a_shell_takes_a_word_as_it_is),
     cmocka_unit_test(test_clear_keeps_the_memory),
     cmocka_unit_test(test_reserved_room_may_be_written),
     cmocka_unit_test(test_array_is_zeroed_and_checked),

@@ -20,6 +20,7 @@
 #include "trainer/run/training_private.h"
 
 #define FOLDER_LIMIT_BYTES 8192
+#define COMMAND_LIMIT_BYTES 32768
 /* How often a worker without a batch asks whether the others have finished: seldom enough that they
  * can take over the batches it holds, which they may after 5 s of silence. */
 #define LOOK_MS 10000
@@ -253,6 +254,18 @@ static enum error loop(struct training *training)
     return error;
 }
 
+static void say_next(const struct training_options *options)
+{
+    const char *store = options->test_store_uri ? options->test_store_uri : "TEST-STORE";
+    struct buffer command = BUFFER_INIT(COMMAND_LIMIT_BYTES);
+    buffer_add_text(&command, "tombola-trainer evaluate --store ");
+    buffer_add_shell(&command, store);
+    buffer_add_text(&command, " --logdir ");
+    if (!buffer_add_shell(&command, options->logdir))
+        log_info("next: %s, or predict", command.data);
+    buffer_release(&command);
+}
+
 static enum error finish(struct training *training)
 {
     struct training_parts *parts = &training->parts;
@@ -273,9 +286,7 @@ static enum error finish(struct training *training)
     training_warn_of_no_progress(training);
     report_done(training->report, parts->test_set != NULL, training_accuracy(&training->score),
                 parts->test_set ? model_score_loss(parts->model, &training->score) : 0);
-    log_info("next: tombola-trainer evaluate --store '%s' --logdir '%s', or predict",
-             training->options->test_store_uri ? training->options->test_store_uri : "TEST-STORE",
-             training->options->logdir);
+    say_next(training->options);
     return OK;
 }
 
