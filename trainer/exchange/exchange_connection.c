@@ -13,7 +13,8 @@
 
 #define CONNECT_MS 5000 /* for one attempt */
 #define AGAIN_MS 200    /* between two attempts */
-#define START_MS 5000   /* processes that are started together may be this far apart */
+#define TELL_MS 1000
+#define START_MS 5000 /* processes that are started together may be this far apart */
 
 void exchange_say_waiting(struct exchange *exchange, const struct remote *remote, const char *why)
 {
@@ -168,6 +169,20 @@ static enum error connect_once(struct exchange *exchange, struct remote *remote)
     if (!error && remote == exchange->remotes && exchange->epochs > 0)
         error = exchange_send_stream(exchange);
     return error;
+}
+
+/* Nobody waits for it, and the worker ends anyway. */
+void exchange_tell_why(struct exchange *exchange, enum error error)
+{
+    struct remote *zero = &exchange->remotes[0];
+    struct error_report report;
+    error_report_take(error, &report);
+    struct wire_header header = {.type = WIRE_REFUSED};
+    struct iovec part = {.iov_base = report.message, .iov_len = strlen(report.message)};
+    if (!exchange->rank && zero->link.descriptor >= 0 &&
+        link_send(&zero->link, &header, &part, 1, clock_deadline_ns(TELL_MS)))
+        log_debug("%s", error_message());
+    (void)error_restore(&report);
 }
 
 void exchange_lose_grants(struct exchange *exchange)

@@ -392,6 +392,8 @@ static enum error run(struct training *training)
         error = training_open_best(training);
     if (!error)
         error = train(training);
+    if (error && error != ERROR_END && error != ERROR_CANCELLED && training->parts.exchange)
+        exchange_tell_why(training->parts.exchange, error);
     if (error != ERROR_END || options->cluster->is_alone)
         return error;
     log_info("%s", error_message()); /* a worker that started after the end */

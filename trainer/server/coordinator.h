@@ -27,6 +27,8 @@
 #include "trainer/server/held_shard.h"
 #include "trainer/server/peer.h"
 
+#define REFUSAL_BYTES 1024 /* who takes no part, and why */
+
 struct coordinator_options {
     size_t servers;
     bool round_robin;
@@ -68,6 +70,9 @@ enum error coordinator_propose(struct coordinator *coordinator, struct peer *wor
 /* It has known of a checkpoint here. ERROR_NETWORK: there is none, and this server ends. */
 enum error coordinator_find_saved(struct coordinator *coordinator,
                                   const struct peer *worker) MUST_CHECK;
+/* A peer takes no part, for this reason: the log repeats it while the training waits. */
+void coordinator_note_refusal(struct coordinator *coordinator, const struct peer *peer,
+                              const char *why);
 /* It sent STREAM. ERROR_CONFLICT: its stream ends earlier than another worker's. */
 enum error coordinator_stream(struct coordinator *coordinator,
                               const struct peer *worker) MUST_CHECK;

@@ -95,8 +95,8 @@ struct coordinator {
     char lost_by[PEER_NAME_BYTES]; /* who has known of a checkpoint that is not there; "": nobody */
 
     char waits_for[PEER_NAME_BYTES + 40]; /* what the training waits for; "": nothing */
-    int64_t wait_ns;                      /* when to log it */
-    bool wait_said;
+    int64_t wait_ns;                      /* when to log it, and then again */
+    char refused[REFUSAL_BYTES];          /* the last that takes no part, and why; "": nobody */
 };
 
 static inline int64_t coordinator_step(const struct coordinator *coordinator)

@@ -9,6 +9,7 @@
 #include "trainer/server/coordinator_private.h"
 
 #define SAY_MS 3000
+#define SAY_AGAIN_MS 60000
 
 static bool has_worker(struct peer *const peers[], size_t count)
 {
@@ -59,10 +60,17 @@ void coordinator_say_waiting(struct coordinator *coordinator, struct peer *const
     if (strcmp(missing, coordinator->waits_for) != 0) {
         memcpy(coordinator->waits_for, missing, sizeof(missing));
         coordinator->wait_ns = clock_deadline_ns(SAY_MS);
-        coordinator->wait_said = false;
     }
-    if (missing[0] == '\0' || coordinator->wait_said || clock_now_ns() < coordinator->wait_ns)
+    if (missing[0] == '\0' || clock_now_ns() < coordinator->wait_ns)
         return;
-    coordinator->wait_said = true;
-    log_warning("waiting for %s", missing);
+    coordinator->wait_ns = clock_deadline_ns(SAY_AGAIN_MS);
+    log_warning("waiting for %s%s%s", missing, coordinator->refused[0] ? "; " : "",
+                coordinator->refused);
+}
+
+void coordinator_note_refusal(struct coordinator *coordinator, const struct peer *peer,
+                              const char *why)
+{
+    snprintf(coordinator->refused, sizeof(coordinator->refused), "%s takes no part: %s", peer->name,
+             why);
 }

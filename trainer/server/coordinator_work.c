@@ -91,6 +91,7 @@ enum error coordinator_stream(struct coordinator *coordinator, const struct peer
             return error;
     }
     coordinator->epochs = epochs;
+    coordinator->refused[0] = '\0'; /* a worker trains: who did not is no matter any more */
     return OK;
 }
 

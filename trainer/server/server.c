@@ -84,6 +84,8 @@ static uint64_t limit(void *context, const struct peer *peer, enum wire_type typ
     }
     if (peer->kind == PEER_NEW)
         return type == WIRE_HELLO ? WIRE_TEXT_LIMIT : 0;
+    if (peer->kind == PEER_WORKER && type == WIRE_REFUSED)
+        return server->coordinator ? WIRE_TEXT_LIMIT : 0;
     if (peer->kind == PEER_SERVER)
         return coordinator_limit(server->coordinator, peer, type);
     if (type == WIRE_PUSH)
@@ -116,6 +118,8 @@ static enum error handle(struct server *server, struct peer *peer)
         return coordinator_propose(server->coordinator, peer);
     if (peer->kind == PEER_WORKER && type == WIRE_STREAM && server->coordinator)
         return server_take_stream(server, peer);
+    if (peer->kind == PEER_WORKER && type == WIRE_REFUSED && server->coordinator)
+        return server_heed_refusal(server, peer);
     if (peer->kind == PEER_WORKER && is_of_group(server, type))
         return coordinator_group(server->coordinator, peer);
     if (peer->kind == PEER_WORKER && !server->options->coordinator.is_grouped &&
@@ -126,6 +130,13 @@ static enum error handle(struct server *server, struct peer *peer)
     if (peer->kind == PEER_EVALUATOR && type == WIRE_STOP)
         return server_stop(server, peer);
     return error_set(ERROR_INPUT, "%s is nothing to say here", wire_type_name(type));
+}
+
+static void say_refused(const struct server *server, const struct peer *peer)
+{
+    log_warning("%s: %s", peer->name, error_message());
+    if (server->coordinator)
+        coordinator_note_refusal(server->coordinator, peer, error_message());
 }
 
 /* Handles a peer's complete frame. ERROR_MEMORY ends this server, and so does any error but
@@ -142,7 +153,7 @@ static enum error handle_whole(struct server *server, struct peer *peer)
         return server_drop_peer(server, peer);
     }
     if (error && error != ERROR_END && error != ERROR_TIMEOUT) /* the latter is retried */
-        log_warning("%s: %s", peer->name, error_message());
+        say_refused(server, peer);
     if (error)
         peer_refuse(peer, error);
     if (!peer->waits)

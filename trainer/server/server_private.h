@@ -78,6 +78,8 @@ void server_publish(struct server *server);
 enum error server_greet(struct server *server, struct peer *peer) MUST_CHECK;
 /* PULL, PUSH and SKIP: answers, or lets the worker wait. */
 enum error server_serve(struct server *server, struct peer *worker) MUST_CHECK;
+/* REFUSED: the worker ends, and says why. */
+enum error server_heed_refusal(const struct server *server, struct peer *worker) MUST_CHECK;
 /* STOP from an evaluator, to server 0. */
 enum error server_stop(const struct server *server, struct peer *evaluator) MUST_CHECK;
 /* OFFER: shares the worker's memory from now on, if possible. */

@@ -280,6 +280,15 @@ enum error server_take_stream(const struct server *server, struct peer *worker)
     return error ? error : send_welcome(server, worker);
 }
 
+enum error server_heed_refusal(const struct server *server, struct peer *worker)
+{
+    char why[REFUSAL_BYTES];
+    snprintf(why, sizeof(why), "%.*s", (int)worker->payload_bytes, worker->payload);
+    log_warning("%s takes no part: %s", worker->name, why);
+    coordinator_note_refusal(server->coordinator, worker, why);
+    return OK;
+}
+
 enum error server_take_offer(const struct server *server, struct peer *worker)
 {
     struct shared_memory_offer offer;

@@ -13,6 +13,7 @@
  *   PUSH      the gradient of `batch`             VALUES, STALE
  *                                                 AGAIN: it is of too old values; here are new ones
  *   SKIP      `batch` has no rows                 VALUES, STALE
+ *   REFUSED   to server 0: why it ends            none: it closes the connection
  *   OFFER     shared memory (shared_memory.h)     TAKEN, `shared` if it was; `generation` 0: offer
  *                                                 it again later
  *
