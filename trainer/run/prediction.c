@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,7 @@ static void add_prediction(struct predicting *predicting, const float *output)
 {
     const struct classes *classes = predicting->classes;
     struct buffer *lines = &predicting->lines;
+    char number[TEXT_REAL_BYTES];
     bool finite = true;
     if (classes) {
         buffer_add(lines, ",", 1);
@@ -61,7 +63,9 @@ static void add_prediction(struct predicting *predicting, const float *output)
     for (size_t i = 0; i < (classes ? classes->count : 1); i++) {
         finite &= isfinite(output[i]);
         /* A NaN may have a sign, which would be printed. */
-        buffer_print(lines, ",%.9g", isnan(output[i]) ? (double)NAN : (double)output[i]);
+        int length = snprintf(number, sizeof(number), ",%.9g",
+                              isnan(output[i]) ? (double)NAN : (double)output[i]);
+        buffer_add(lines, number, (size_t)length);
     }
     buffer_add(lines, "\n", 1);
     predicting->not_finite += !finite;
