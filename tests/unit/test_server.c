@@ -610,6 +610,60 @@ static void test_options_must_be_the_same(void **state)
     close(caller);
 }
 
+static _Atomic int said; /* lines that hold said_text */
+static const char *said_text;
+
+static void count_said(int level, const char *message, void *context)
+{
+    (void)level, (void)context;
+    if (strstr(message, said_text))
+        atomic_fetch_add(&said, 1);
+}
+
+static void await_said(int lines)
+{
+    for (int i = 0; i < 1000 && atomic_load(&said) < lines; i++)
+        clock_sleep_ms(5);
+    assert_int_equal(atomic_load(&said), lines);
+}
+
+static void refuse(const char *why)
+{
+    int worker = call_next(&served, 3);
+    say(worker, (struct wire_header){.type = WIRE_REFUSED}, why, strlen(why));
+    close(worker);
+}
+
+/* Once a minute, with the last reason, until one trains. */
+static void test_it_says_why_workers_leave(void **state)
+{
+    (void)state;
+    start_server(&served);
+    close(call_first(&served));
+    log_set_level(LOG_WARNING);
+    said_text = "takes no part: it has another size";
+    atomic_store(&said, 0);
+    log_set_sink(count_said, NULL);
+    refuse("it has another seed");
+    refuse("it has another size");
+    for (int lines = 1; lines < 4; lines++) { /* at once, and with what is waited for */
+        await_said(lines);
+        clock_sleep_ms(60);
+        pass(lines == 1 ? 4 : 61);
+    }
+    await_said(4);
+    int worker = call_next(&served, 0);
+    say(worker, (struct wire_header){.type = WIRE_STREAM, .batch = 1}, NULL, 0);
+    expect(worker, WIRE_WELCOME);
+    close(worker);
+    clock_sleep_ms(60);
+    said_text = "waiting for a worker";
+    atomic_store(&said, 0);
+    pass(4);
+    await_said(1);
+    log_set_sink(NULL, NULL);
+}
+
 static void test_another_model_is_not_proposed(void **state)
 {
     (void)state;
@@ -1145,6 +1199,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_an_evaluator_ends_it_with_what_is_granted),
     TEST(test_an_evaluator_ends_it_with_the_step_of_now),
     TEST(test_options_must_be_the_same),
+    TEST(test_it_says_why_workers_leave),
     TEST(test_another_model_is_not_proposed),
     TEST(test_who_says_nothing_is_let_go),
     TEST(test_it_begins_with_parameters_of_another_training),

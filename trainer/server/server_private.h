@@ -21,7 +21,7 @@ struct server {
     struct link uplink; /* to server 0, while it is being opened */
     int64_t next_uplink_ns;
     int64_t zero_away_ns; /* since when server 0 is unreachable; 0: reachable */
-    bool begin_said;      /* the log has said that server 0 has not begun the training */
+    int64_t say_ns;       /* when to log, perhaps again, what this one waits for */
     bool zero_silent;     /* it has said nothing yet, nor kept the connection for KEPT_MS */
     bool doubted;         /* server 0 does not accept this one yet; already logged */
     uint64_t seen;        /* state of logdir_is_trained() */

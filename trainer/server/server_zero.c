@@ -10,7 +10,8 @@
 #define UPLINK_AGAIN_MS 500 /* between two attempts */
 #define KEPT_MS 1000        /* a connection that lasts so long is one to a server */
 #define BEGIN_MS 3000       /* without a shard, until the log says so */
-#define START_MS 5000       /* processes that are started together may be this far apart */
+#define SAY_AGAIN_MS 60000
+#define START_MS 5000 /* processes that are started together may be this far apart */
 
 /* ---- frames from server 0 ------------------------------------------------- */
 
@@ -114,8 +115,10 @@ static enum error take_refused(struct server *server, const struct peer *zero)
 
 static void note_answer(struct server *server)
 {
-    if (server->zero_away_ns != 0)
+    if (server->zero_away_ns != 0) {
         log_info("parameter server 0 answers again");
+        server->say_ns = 0;
+    }
     server->zero_away_ns = 0;
     server->zero_silent = false;
 }
@@ -188,11 +191,14 @@ static bool zero_has_left(struct server *server)
 static void miss_zero(struct server *server, const char *why)
 {
     const struct server_options *options = server->options;
-    if (server->zero_away_ns == 0) {
+    int64_t now_ns = clock_now_ns();
+    if (server->zero_away_ns == 0 || now_ns > server->say_ns) {
         log_warning("waiting for parameter server 0 (%s, port %u): %s", options->zero_host,
                     (unsigned)options->zero_port, why);
-        server->zero_away_ns = clock_now_ns();
+        server->say_ns = clock_deadline_ns(SAY_AGAIN_MS);
     }
+    if (server->zero_away_ns == 0)
+        server->zero_away_ns = now_ns;
     if (zero_has_left(server))
         server->over = server->changed = true;
 }
@@ -215,12 +221,12 @@ static void say_not_begun(struct server *server)
 {
     const struct server_options *options = server->options;
     bool waits = server->zero && !server->over && server->held.generation == 0;
-    if (!waits || server->begin_said ||
+    if (!waits || clock_now_ns() < server->say_ns ||
         clock_now_ns() - server->zero->asked_ns < BEGIN_MS * INT64_C(1000000))
         return;
     log_info("waiting for parameter server 0 (%s, port %u) to begin the training",
              options->zero_host, (unsigned)options->zero_port);
-    server->begin_said = true;
+    server->say_ns = clock_deadline_ns(SAY_AGAIN_MS);
 }
 
 /* May block for UPLINK_MS, which costs nothing: without server 0 no worker makes progress. */
