@@ -185,7 +185,6 @@ static bool all_begun(const struct coordinator *coordinator)
 static void run(struct coordinator *coordinator)
 {
     coordinator->phase = COORDINATOR_RUNNING;
-    coordinator->refused[0] = '\0';
     coordinator->not_before_ns = 0;
     coordinator->changed = true;
     coordinator->next_cut_ns = clock_deadline_ns(coordinator->options.save_ms);
