@@ -329,8 +329,8 @@ static void test_an_evaluator_ends_it(void **state)
     hang_up();
 }
 
-/* The step with which it ends is saved already: again, with the word that nothing follows, for which
- * the evaluator waits. */
+/* The step with which it ends is saved already: it is saved again, as the end, for which the
+ * evaluator waits. */
 static void test_an_evaluator_ends_it_with_a_saved_step(void **state)
 {
     char id[GROUP_ID_BYTES] = "another";

@@ -46,8 +46,8 @@ struct exchange;
  * over. */
 enum error exchange_open(const struct exchange_options *options, struct exchange **ret_exchange,
                          struct checkpoint **ret_checkpoint) MUST_CHECK;
-/* Tells server 0, if it is connected, why this worker ends: the message of this thread's last error,
- * which stays. */
+/* Tells server 0, if it is connected, why this worker ends: by the message of this thread's last
+ * error, which stays. */
 void exchange_tell_why(struct exchange *exchange, enum error error);
 /* NULL is legal. Batches that the worker holds become free. */
 void exchange_close(struct exchange *exchange);
