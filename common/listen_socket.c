@@ -11,16 +11,25 @@
 
 #define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
 
+#define SHOWN_BYTES 320 /* a host's name, and the port */
+
+/* As HOST:PORT is given: an IPv6 address in brackets. */
+static const char *show(char out[SHOWN_BYTES], const char *host, uint16_t port)
+{
+    snprintf(out, SHOWN_BYTES, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, (unsigned int)port);
+    return out;
+}
+
 static enum error resolve(const char *host, uint16_t port, struct addrinfo **ret_list)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    char service[8];
+    char service[8], shown[SHOWN_BYTES];
     snprintf(service, sizeof(service), "%u", (unsigned int)port);
     int status = getaddrinfo(host, service, &hints, ret_list);
     if (status == 0)
         return OK;
     return error_set(status == EAI_MEMORY ? ERROR_MEMORY : ERROR_USAGE,
-                     "%s:%u: cannot find the address: %s", host, (unsigned int)port,
+                     "%s: cannot find the address: %s", show(shown, host, port),
                      gai_strerror(status));
 }
 
@@ -65,23 +74,25 @@ enum error listen_socket_check(const char *host, uint16_t port)
 enum error listen_socket_open(const char *host, uint16_t port, const char *advice,
                               int *ret_descriptor)
 {
+    char shown[SHOWN_BYTES];
     struct addrinfo *list;
     enum error error = resolve(host, port, &list);
     if (error)
         return error;
     int descriptor = listen_on(choose(list)), number = errno;
     freeaddrinfo(list);
-    if (descriptor < 0 && number == EADDRINUSE)
-        return error_set(ERROR_NETWORK, "%s:%u: the port is in use by another program%s", host,
-                         (unsigned int)port, advice);
-    if (descriptor < 0 && number == EADDRNOTAVAIL)
+    if (descriptor >= 0) {
+        *ret_descriptor = descriptor;
+        return OK;
+    }
+    show(shown, host, port);
+    if (number == EADDRINUSE)
+        return error_set(ERROR_NETWORK, "%s: the port is in use by another program%s", shown,
+                         advice);
+    if (number == EADDRNOTAVAIL)
         return error_set(ERROR_USAGE,
-                         "%s:%u: this machine has no such address; 0.0.0.0 means all of them", host,
-                         (unsigned int)port);
-    if (descriptor < 0)
-        return error_set_errno(ERROR_NETWORK, number, "%s:%u", host, (unsigned int)port);
-    *ret_descriptor = descriptor;
-    return OK;
+                         "%s: this machine has no such address; 0.0.0.0 means all of them", shown);
+    return error_set_errno(ERROR_NETWORK, number, "%s", shown);
 }
 
 enum error listen_socket_open_any(uint16_t port, const char *advice, int *ret_descriptor)

@@ -63,8 +63,12 @@ static void test_every_address_is_of_both_kinds(void **state)
     char text[100];
     int other, all, second = -1;
     bool has_six = !listen_socket_open("::1", 0, "", &other);
-    if (has_six)
+    if (has_six) {
+        snprintf(text, sizeof(text), "[::1]:%u: the port is in use by another program",
+                 port_of(other));
+        assert_fails(listen_socket_open("::1", port_of(other), "", &second), ERROR_NETWORK, text);
         close(other);
+    }
     assert_ok(listen_socket_open_any(0, "", &all));
     assert_true(connects("127.0.0.1", port_of(all)));
     assert_true(!has_six || connects("::1", port_of(all)));
