@@ -459,8 +459,17 @@ def test_own_tokens_are_where_the_pods_look_for_them(tmp_path):
     assert [one.name for one in (tmp_path / "tokens").iterdir()] == ["tokens.json"]
     documents = manifests.rendered(K8S / "overlays" / "tokens")
     for one in [one for document in documents for one in manifests.all_containers(document)]:
-        if "/datanfs/tokens" in " ".join(one.get("command", []) + one.get("args", [])):
+        if "/datanfs/tokens" in " ".join(one.get("command", []) + one.get("args", [])) and one["name"] != "prepare":
             assert {"name": "tokens", "mountPath": "/datanfs/tokens", "readOnly": True} in one["volumeMounts"], one["name"]
+
+
+def test_the_folder_of_own_tokens_is_there_before_they_are_mounted(tmp_path):
+    """Of user 10001: root of a node, who would make it for the mount, is nobody on an export with root_squash."""
+    documents = manifests.rendered(K8S / "overlays" / "tokens")
+    pod, = [manifests.pod_of(one) for one in documents if one["kind"] == "Deployment" and one["metadata"]["name"] == "sampler"]
+    assert [one["name"] for one in pod["initContainers"]] == ["prepare", "tokens"]
+    assert run_in(tmp_path, pod["initContainers"][0], SOURCE="") == ""
+    assert [one.name for one in tmp_path.iterdir()] == ["tokens"]
 
 
 @pytest.mark.parametrize("kind, name", [("Job", "wroker"), ("Deployment", "worker")])
