@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The Python package, in programs of their own: what loops get and what counts as trained, whatever ends them."""
 
+import fcntl
 import json
 import os
 import random
@@ -1824,11 +1825,13 @@ def wheel(package, tmp_path_factory):  # noqa: F811
     """As pip makes it of the tree."""
     folder = tmp_path_factory.mktemp("wheel")
     env = environment({"TOMBOLA_BUILD": os.fspath(BUILD)})
-    subprocess.run([PYTHON, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder, SOURCES], check=True,
-                   env=env, capture_output=True, timeout=PATIENCE_S)
-    for name in os.listdir(SOURCES):
-        if name == "build" or name.endswith(".egg-info"):
-            shutil.rmtree(SOURCES / name)
+    with open(SOURCES / "setup.py", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # it builds in the folder of the sources, as another worker's pip does
+        subprocess.run([PYTHON, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder, SOURCES], check=True,
+                       env=env, capture_output=True, timeout=PATIENCE_S)
+        for name in os.listdir(SOURCES):
+            if name == "build" or name.endswith(".egg-info"):
+                shutil.rmtree(SOURCES / name)
     return next(folder.glob("tombola-*.whl"))
 
 
