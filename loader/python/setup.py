@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Builds tombola._core against the libtombola of this tree, and takes both that library and tombola-sampler along.
 
-TOMBOLA_BUILD is the folder where the tree was built; ../../build unless it says otherwise, made when it is not there.
+TOMBOLA_BUILD is the folder where the tree was built; ../../build unless it says otherwise; make brings it up to date.
 TOMBOLA_BUNDLE=no: the installed libtombola is used, as pkg-config knows it, and nothing is taken along (packages of a system).
 """
 
+import functools
 import os
 import re
 import shutil
@@ -31,14 +32,13 @@ def version():
     return re.search(r"^AC_INIT\(\[[^]]*\], \[([^]]*)\]", (TREE / "configure.ac").read_text(), re.MULTILINE)[1]
 
 
+@functools.cache
 def make_tree():
-    """The C programs, once, as README.md says."""
-    if LIBRARY.exists() and SAMPLER.exists():
-        return
-    if not (TREE / "configure").exists():
-        subprocess.run(["autoreconf", "-fi"], cwd=TREE, check=True)
-    BUILD.mkdir(exist_ok=True)
+    """The C programs, as README.md says; of a folder that is older than its sources, make remakes what has to be."""
     if not (BUILD / "Makefile").exists():
+        if not (TREE / "configure").exists():
+            subprocess.run(["autoreconf", "-fi"], cwd=TREE, check=True)
+        BUILD.mkdir(parents=True, exist_ok=True)
         subprocess.run([TREE / "configure"], cwd=BUILD, check=True)
     subprocess.run(["make", f"-j{os.cpu_count()}", "all"], cwd=BUILD, check=True)
 
@@ -86,6 +86,6 @@ class RefuseSource(sdist):
 
 
 setup(version=version(), cmdclass={"build_py": BuildModules, "build_ext": BuildCore, "sdist": RefuseSource},
-      ext_modules=[Extension("tombola._core", [f"core_{name}.c" for name in OBJECTS], depends=["core.h", "dlpack.h"],
+      ext_modules=[Extension("tombola._core", [f"core_{name}.c" for name in OBJECTS], depends=["core.h", "dlpack.h", "../tombola.h"],
                              include_dirs=[str(TREE)],
                              extra_compile_args=["-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"])])

@@ -1858,6 +1858,18 @@ def test_a_wheel_in_a_clean_environment(wheel, demo, tmp_path):
     check_wheel(wheel, demo, tmp_path)
 
 
+def test_a_package_of_a_build_that_is_older_than_its_sources(tmp_path):
+    """It takes along what make makes of them, and not what an earlier make has left."""
+    for name in ("loader/.libs/libtombola.so.0", "sampler/tombola-sampler"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("old")
+    (tmp_path / "Makefile").write_text("all:\n\tfor file in loader/.libs/* sampler/*; do echo new >$$file; done\n")
+    subprocess.run([PYTHON, "setup.py", "-q", "build_py", "--build-lib", tmp_path / "lib"], cwd=SOURCES, check=True, timeout=PATIENCE_S,
+                   env=environment({"TOMBOLA_BUILD": os.fspath(tmp_path)}), capture_output=True)
+    taken = tmp_path / "lib" / "tombola"
+    assert (taken / "libtombola.so.0").read_text() == (taken / "bin" / "tombola-sampler").read_text() == "new\n"
+
+
 def test_no_source_distribution_that_cannot_be_built(tmp_path):
     done = subprocess.run([PYTHON, "setup.py", "-q", "egg_info", "--egg-base", tmp_path, "sdist", "--dist-dir", tmp_path], cwd=SOURCES,
                           capture_output=True, text=True, timeout=PATIENCE_S, check=False)
