@@ -17,12 +17,13 @@ struct healthcheck {
     bool live;
 };
 
-/* The address on which a client reaches a server that listens there. */
+/* The address on which a client reaches a server that listens there. "::" means IPv4, too, which is
+ * all that a container has by default; localhost is both. */
 static const char *reachable(const char *host)
 {
     if (strcmp(host, "0.0.0.0") == 0)
         return "127.0.0.1";
-    return strcmp(host, "::") == 0 ? "::1" : host;
+    return strcmp(host, "::") == 0 ? "localhost" : host;
 }
 
 static enum error find_url(const struct healthcheck *check, char url[URL_BYTES])

@@ -35,6 +35,11 @@ def test_who_listens_everywhere_is_asked_over_loopback(sampler, host):
     healthy("sampler", "--listen", f"{host}:{server.port}")
 
 
+def test_who_listens_everywhere_of_a_machine_without_ipv6_is_asked_over_ipv4(sampler):
+    server = sampler(*STORE, "--allow-anonymous", listen="0.0.0.0:0")  # as if --listen [::] had found no ::1
+    healthy("sampler", "--listen", f"[::]:{server.port}")
+
+
 def test_a_sampler_that_drains_lives_and_is_not_ready(sampler):
     server = sampler(*STORE, "--drain", 600)
     address = f"127.0.0.1:{server.port}"
