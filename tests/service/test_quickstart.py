@@ -185,6 +185,12 @@ def test_options_of_others_in_the_environment(quickstart):
     assert accuracy_of(output) > 0.75
 
 
+def test_a_proxy_is_not_asked_for_this_machine(quickstart):
+    """Who needs one for apt has it in the environment, often without no_proxy."""
+    output = done(quickstart("--rows", ROWS, "--steps", STEPS, http_proxy="http://127.0.0.1:9", no_proxy=""))
+    assert '{"stream":"default"' in output and "accuracy: " in output
+
+
 def test_a_folder_with_a_line_break_in_its_name(quickstart, tmp_path):
     """And with what a URI would take apart. What was left half-made there is removed, and not what the first line names."""
     other, work = tmp_path / "a", tmp_path / "a\nb?c=%41"
