@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What deploy/images gives an engine, which a script stands for here, and the SBOM; tests/images has real ones."""
 
+import http.server
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import threading
 
 import pytest
 
@@ -146,6 +148,27 @@ def sbom(tmp_path, listed, **more):
 PACKAGES = ("installed\tlibpq5\t15.8-0+deb12u1\tamd64\tpostgresql-15\t15.8-0+deb12u1\tDebian \"PostgreSQL\" <a@b>\n"
             "config-files\told\t1\tall\told\t1\tX <a@b>\n"
             "installed\tlibstdc++6\t2:12.2~rc%\tamd64\tgcc-12\t12.2\tY\\\\Z <a@b>\n")
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_a_notebook_is_asked_without_a_proxy(status):
+    """docker hands in the proxies of its user's configuration."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):  # pylint: disable=invalid-name
+            self.send_response(status if self.path == "/api" else 404)
+            self.end_headers()
+
+        def log_message(self, *_):  # pylint: disable=arguments-differ
+            pass
+
+    words = json.loads(re.search(r"CMD (\[.*8888.*\])$", DOCKERFILE, re.MULTILINE)[1])
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        words[-1] = words[-1].replace("8888", str(server.server_port)).replace("timeout=2", f"timeout={PATIENCE_S}")
+        done = subprocess.run(words, env=environment({"http_proxy": "http://127.0.0.1:9", "no_proxy": ""}), capture_output=True,
+                              timeout=PATIENCE_S, check=False)
+        server.shutdown()
+    assert (done.returncode == 0) == (status == 200), done.stderr
 
 
 def test_the_sbom_names_what_is_installed(tmp_path):
