@@ -23,6 +23,7 @@
 #define AT_ONCE 512     /* seqs a request */
 #define ACK_PAUSE_MS 20 /* between two requests with acks, so that each carries several */
 #define AGAIN_MS 1000   /* after a request that failed */
+#define ACK_TRIES 2     /* failures in a row that end the feed */
 #define LEAST_RENEW_MS 10
 #define END_MS 5000  /* for the last requests, if the sampler is away */
 #define KNOW_MS 1000 /* a batch waits so long for its lease, after this process stood still */
@@ -46,6 +47,8 @@ struct lease_keeper {
     int64_t dropped_until_ns;     /* a dropped lease is ours until then, by clock_boot_ns() */
     bool hurried, leaving, stopping;
     bool warned_of_out, warned_of_ahead; /* the thread's */
+    int failed_acks;                     /* requests, in a row */
+    struct error_report failure;         /* of the last of them */
 };
 
 /* ---- the list, under the lock ------------------------------------------- */
@@ -169,7 +172,7 @@ static int64_t next_work_ns(const struct lease_keeper *keeper)
     int64_t at_ns = keeper->list.count > 0 ? keeper->renew_ns : INT64_MAX;
     if (keeper->done == 0)
         return at_ns;
-    if (keeper->hurried)
+    if (keeper->hurried && keeper->failed_acks == 0) /* a failure would come again at once */
         return 0;
     return keeper->ack_ns < at_ns ? keeper->ack_ns : at_ns;
 }
@@ -212,7 +215,7 @@ static enum error renew(struct lease_keeper *keeper)
 }
 
 /* One round of what is due. A failed request was retried for as long as patience lasts: the
- * pullers, which see the same failure, end the feed. */
+ * pullers, which see the same failure or ask for that of acks, end the feed. */
 static void do_round(struct lease_keeper *keeper, bool renews)
 {
     enum error acked;
@@ -226,7 +229,11 @@ static void do_round(struct lease_keeper *keeper, bool renews)
     keeper->ack_ns = clock_deadline_ns(acked ? AGAIN_MS : is_full ? 0 : ACK_PAUSE_MS);
     if (renewed)
         keeper->renew_ns = clock_deadline_ns(AGAIN_MS);
-    if (told && !acked) {
+    if (acked) {
+        keeper->failed_acks++;
+        error_report_take(acked, &keeper->failure);
+    } else if (told) {
+        keeper->failed_acks = 0;
         keeper->hurried = false;
         pthread_cond_broadcast(&keeper->acked);
     }
@@ -511,6 +518,16 @@ void lease_keeper_await_acks(struct lease_keeper *keeper, int64_t wait_ms)
     pthread_cond_signal(&keeper->changed);
     pthread_cond_clockwait(&keeper->acked, &keeper->lock, CLOCK_MONOTONIC, &until);
     pthread_mutex_unlock(&keeper->lock);
+}
+
+enum error lease_keeper_check_acks(struct lease_keeper *keeper)
+{
+    enum error error = OK;
+    pthread_mutex_lock(&keeper->lock);
+    if (keeper->failed_acks >= ACK_TRIES)
+        error = error_restore(&keeper->failure);
+    pthread_mutex_unlock(&keeper->lock);
+    return error ? error_prefix(error, "batches cannot be acked: ") : OK;
 }
 
 int64_t lease_keeper_lost(const struct lease_keeper *keeper)

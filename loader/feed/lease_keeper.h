@@ -56,6 +56,9 @@ bool lease_keeper_has_dropped(struct lease_keeper *keeper);
 /* Only leased batches are left, perhaps our own: sends acks at once. Waits until `wait_ms` are
  * over, or some were acked. */
 void lease_keeper_await_acks(struct lease_keeper *keeper, int64_t wait_ms);
+/* The error of acks that failed twice in a row, though draws may succeed (a gateway without
+ * POST, a full disk): what is trained would be redelivered again and again. */
+enum error lease_keeper_check_acks(struct lease_keeper *keeper) MUST_CHECK;
 
 /* How many leases the sampler no longer had as ours (expired, withdrawn, forgotten) before their
  * batches were acked, so that others may get them too. */

@@ -162,7 +162,7 @@ static enum error await_what_is_lent(struct pull_connection *connection)
     connection->sent = ++puller->clock;
     connection->state = CONNECTION_SENT;
     pthread_mutex_unlock(&puller->lock);
-    return error;
+    return error ? error : lease_keeper_check_acks(puller->options.leases);
 }
 
 /* Registers leases with the keeper before anything else is done with them. */
@@ -195,7 +195,9 @@ static enum error lease(struct pull_connection *connection, size_t most,
     }
     if ((int64_t)most > connection->seqs_end - connection->seq)
         most = (size_t)(connection->seqs_end - connection->seq);
-    enum error error;
+    enum error error = lease_keeper_check_acks(leases);
+    if (error)
+        return error;
     int64_t asked_ns = clock_boot_ns();
     while ((error = sampler_client_lease(connection->client, options->batch_rows, most,
                                          lease_keeper_worker(leases), connection->seq, ret_batches,

@@ -184,6 +184,17 @@ def test_an_ack_that_a_gateway_takes(gateway, sampler, store):
     assert served.get("/streams/default").json["acked"] == 0
 
 
+@pytest.mark.parametrize("status", [403, 500])
+def test_acks_that_a_gateway_refuses_end_the_pull(gateway, sampler, store, status):
+    """It would wait for its own leases, or get its own batches again when they expire."""
+    served = sampler("--store", store, "--epochs", 1, "--lease", 600)
+    between = gateway(served, lambda number, path: status if path == "/ack" else None)
+    done = run("loader", "pull", "--sampler", between.url, "--store", store, "--lease", status=2 if status == 403 else 1)
+    assert f"answered {status} to POST /ack" in done.stderr.splitlines()[-1], done.stderr
+    assert len(between.failed) < 10
+    assert served.get("/streams/default").json["acked"] == 0
+
+
 @pytest.mark.parametrize("status", [408, 502, 504])
 def test_patience_ends(gateway, served, store, tmp_path, status):
     between = gateway(served, lambda number, path: status)

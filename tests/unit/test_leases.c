@@ -432,6 +432,29 @@ static void test_a_sampler_that_refuses(void **state)
     lender_stop(lender);
 }
 
+/* Somebody waits for acks that fail: they are not sent again and again without a pause, and after a
+ * second failure the caller hears why. */
+static void test_acks_that_fail_while_somebody_waits(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    atomic_store(&lender->refusal, 500);
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    lend(keeper, 3, 600000, 1);
+    assert_ok(lease_keeper_check_acks(keeper));
+    lease_keeper_done(keeper, 3);
+    while (lease_keeper_check_acks(keeper) == OK)
+        lease_keeper_await_acks(keeper, 10);
+    assert_fails(lease_keeper_check_acks(keeper), ERROR_NETWORK, "cannot be acked");
+    assert_int_equal(times_asked(lender, "/ack 3"), 2);
+    atomic_store(&lender->refusal, 0);
+    while (lease_keeper_check_acks(keeper) != OK)
+        lease_keeper_await_acks(keeper, 10);
+    lease_keeper_stop(keeper);
+    assert_int_equal(times_asked(lender, "/ack 3"), 3);
+    lender_stop(lender);
+}
+
 static void test_names_of_workers(void **state)
 {
     char name[SAMPLER_WORKER_BYTES + 1];
@@ -628,6 +651,7 @@ int main(void)
         cmocka_unit_test(test_more_leases_than_one_request_renews),
         cmocka_unit_test(test_an_ack_that_comes_too_late),
         cmocka_unit_test(test_a_sampler_that_refuses),
+        cmocka_unit_test(test_acks_that_fail_while_somebody_waits),
         cmocka_unit_test(test_names_of_workers),
         cmocka_unit_test(test_a_name_is_of_one_feed),
         cmocka_unit_test(test_a_batch_without_what_makes_it_a_lease),
