@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text.h"
+
 static _Thread_local char message[ERROR_MESSAGE_BYTES];
 static _Thread_local const char *kind;
 
@@ -17,6 +19,7 @@ enum error error_set(enum error code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    text_mask_controls(text);
     memcpy(message, text, sizeof(text));
     kind = NULL;
     return code;
@@ -66,6 +69,7 @@ enum error error_prefix(enum error code, const char *format, ...)
     va_end(args);
     if (length >= 0 && (size_t)length < sizeof(text))
         snprintf(text + length, sizeof(text) - (size_t)length, "%s", message);
+    text_mask_controls(text);
     memcpy(message, text, sizeof(text));
     return code;
 }

@@ -298,6 +298,7 @@ void log_message(enum log_level level, const char *format, ...)
         message[0] = '\0';
     else if ((size_t)wanted >= sizeof(message))
         drop_half_character(message);
+    text_mask_controls(message);
     write_event(level, message, no_fields);
 }
 

@@ -246,6 +246,16 @@ static bool is_control(const unsigned char *text, size_t length)
     return text[0] < 0x20 || text[0] == 0x7f || (length == 2 && text[0] == 0xc2 && text[1] < 0xa0);
 }
 
+void text_mask_controls(char *text)
+{
+    for (; *text; text++) {
+        const unsigned char *next = (const unsigned char *)text;
+        size_t length = next[0] == 0xc2 && next[1] ? 2 : 1;
+        if (is_control(next, length))
+            memset(text, strchr("\t\n\r", *text) ? ' ' : '?', length);
+    }
+}
+
 const char *text_quote(char *out, size_t bytes, const char *text, size_t length)
 {
     static const char end_cut[] = "...\"";

@@ -81,6 +81,10 @@ bool text_is_utf8(const char *text, size_t length);
 #define TEXT_QUOTE_BYTES 256
 const char *text_quote(char *out, size_t bytes, const char *text, size_t length);
 
+/* Makes one harmless line of a message: line ends and tabs become ' ', other control characters
+ * '?', in place. */
+void text_mask_controls(char *text);
+
 /* The candidate nearest to `word` in edit distance (swapped neighbours count half an edit; at most
  * 3 edits, and half of the longer of the two), or NULL: for "did you mean". */
 const char *text_nearest(const char *word, const char *const candidates[], size_t count);

@@ -28,6 +28,18 @@ static void test_prefix_goes_in_front(void **state)
     assert_string_equal(error_message(), "here: 100% sure");
 }
 
+/* What a peer sends may be part of a message: it clears no screen and writes no second line. */
+static void test_control_characters_are_not_kept(void **state)
+{
+    (void)state;
+    error_set(ERROR_INPUT, "the order is %s",
+              "\x1b[2Jx\r\nerror: \xc2\x9b"
+              "31m\x7f\xc3\xa9");
+    assert_string_equal(error_message(), "the order is ?[2Jx  error: ??31m?\xc3\xa9");
+    error_prefix(ERROR_INPUT, "%s: ", "\x07peer");
+    assert_string_equal(error_message(), "?peer: the order is ?[2Jx  error: ??31m?\xc3\xa9");
+}
+
 static void test_long_message_is_cut(void **state)
 {
     (void)state;
@@ -119,6 +131,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_set_returns_code_and_keeps_message),
     cmocka_unit_test(test_old_message_may_be_an_argument),
     cmocka_unit_test(test_prefix_goes_in_front),
+    cmocka_unit_test(test_control_characters_are_not_kept),
     cmocka_unit_test(test_long_message_is_cut),
     cmocka_unit_test(test_errno_decides_the_code),
     cmocka_unit_test(test_memory_names_bytes_and_use),
