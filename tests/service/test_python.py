@@ -930,6 +930,39 @@ next(iter(loader))
         program.kill()
 
 
+def test_a_loader_whose_opening_ctrl_c_ends_leases_nothing(program):
+    """Though the exception is kept, as notebooks do."""
+    program("""
+import signal, threading
+from tombola import _core
+begins, goes_on, opened, Feed = threading.Event(), threading.Event(), [], _core.Feed
+
+def open_late(**options):
+    begins.set()
+    goes_on.wait()
+    opened.append(Feed(**options))
+    return opened[0]
+
+def is_closed():
+    try:
+        return opened and opened[0].next(0) and False
+    except tombola.UsageError:
+        return True
+
+_core.Feed = open_late
+threading.Thread(target=lambda: begins.wait() and os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    tombola.Loader(url, store)
+    raise AssertionError("it opens")
+except KeyboardInterrupt as error:
+    kept = error
+goes_on.set()
+wait_for(is_closed)
+_core.Feed = Feed
+assert sum(len(ids) for ids, labels, x in tombola.Loader(url, store)) == 2000
+""", "--lease", 600, by=run)
+
+
 def test_a_batch_that_comes_with_ctrl_c_is_the_next_one(program):
     """A gateway lets each response pass just after a signal: the batch that then comes is not thrown away."""
     program("""

@@ -41,7 +41,7 @@ _WEIGHTS: dict[bool | str, int] = {False: 0, True: 1, "float32": 1, "float64": 2
 _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
 _STATE, _EPOCH = "tombola", "epoch"  # the keys of a state_dict()
 _DIMENSIONS = 16  # of a row, as in core.h and in IDX files
-_SLICE_MS = 100  # for so long a task that is cancelled waits
+_SLICE_MS = 100  # for so long a task that is cancelled waits, or a Ctrl-C while a loader opens
 _PEEK_MS = 1000  # for so long state_dict() behind a loop waits for the next one's first batch
 
 _Choice = TypeVar("_Choice")
@@ -278,10 +278,23 @@ class Loader:
                 opened.append(_core.Feed(**self._options, state=text))
             except BaseException as error:  # noqa: BLE001, it is raised below
                 opened.append(error)
+            if left.is_set():
+                discard()
 
-        thread = threading.Thread(target=run, name="tombola-open", daemon=True)
-        thread.start()
-        thread.join()
+        def discard() -> None:
+            for feed in opened:
+                if not isinstance(feed, BaseException):
+                    feed.close()
+
+        left, thread = threading.Event(), threading.Thread(target=run, name="tombola-open", daemon=True)
+        try:
+            thread.start()
+            while thread.is_alive():
+                thread.join(_SLICE_MS / 1000)  # a signal that comes just before a wait does not end it
+        except BaseException:  # Ctrl-C, whose traceback may be kept: a feed in its frames would renew its leases as long
+            left.set()
+            discard()
+            raise
         if isinstance(opened[0], BaseException):
             raise opened[0]
         self._feed, self._state = opened[0], state
