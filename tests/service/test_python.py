@@ -1288,6 +1288,35 @@ asyncio.run(main())
 """)
 
 
+def test_an_exception_of_a_cancelled_task_keeps_no_batch(program):
+    program("""
+import asyncio
+loader = tombola.Loader(url, store, batch_size=100)
+take = loader._take
+
+def take_late(timeout_ms=-1):
+    if timeout_ms == 0:
+        return False
+    batch = take()
+    time.sleep(0.1)
+    return batch
+
+async def main():
+    loader._take = take_late
+    task = asyncio.ensure_future(loader.__aiter__().__anext__())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await task
+
+try:
+    asyncio.run(main())
+except asyncio.CancelledError as error:
+    loader.close()
+    wait_for(lambda: status(url)["leased"] == 0)
+    del error
+""", "--lease", 600)
+
+
 # ---- processes ----------------------------------------------------------------------------------------------
 
 

@@ -533,8 +533,8 @@ class AsyncEpoch(Epoch):
                     with contextlib.suppress(asyncio.CancelledError):
                         await asyncio.wait((waiting,))
                 waiting.result()
-                if late := taken.pop():
-                    loader._waiting.append(late)
+                loader._waiting += filter(None, taken)
+                taken.clear()  # the exception may be kept, with this frame
                 raise
         return taken.pop() or None
 
