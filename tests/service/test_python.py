@@ -1741,6 +1741,22 @@ else:
 """)
 
 
+def test_a_library_that_does_not_start_is_not_called_missing(program, tmp_path):
+    for at, (lines, says) in enumerate([("raise ImportError('libx.so is not found')", "libx.so is not found"), ("import other", "No module named 'other'"),
+                                        (None, "output='cupy' needs cupy: pip install cupy-cuda12x")]):
+        (tmp_path / f"{at}").mkdir()
+        if lines:
+            (tmp_path / f"{at}" / "cupy.py").write_text(lines)
+        program("""
+sys.path.insert(0, os.environ["FOLDER"])
+try:
+    tombola.Loader(url, store, output="cupy")
+    raise AssertionError("it is taken")
+except ImportError as error:
+    assert str(error) == os.environ["SAYS"], error
+""", FOLDER=str(tmp_path / f"{at}"), SAYS=says)
+
+
 def test_options_may_be_of_other_types(program):
     """Integers of NumPy, paths as bytes, a patience of ages."""
     program("""

@@ -33,7 +33,9 @@ def converter(output: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
     module, function, package = _LIBRARIES[output]
     try:
         convert: Callable[[Any], Any] = getattr(importlib.import_module(module), function)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise  # it is there, and lacks something else
         raise ImportError(f"output={output!r} needs {module}: pip install {package}") from error
     return _whole(convert) if output == "jax" else convert
 
