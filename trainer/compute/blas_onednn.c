@@ -21,7 +21,8 @@ static sgemm_function *sgemm;
 
 static enum error load_once(void)
 {
-    static const char *const files[] = {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so", NULL};
+    static const char *const files[] = {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so.2",
+                                        "libdnnl.so", NULL}; /* .3.6: Debian 13, Ubuntu 26.04 */
     if (handle)
         return OK;
     const struct blas_variable variables[] = {{"OMP_NUM_THREADS", "1"}};
