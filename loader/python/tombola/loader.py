@@ -533,7 +533,7 @@ class AsyncEpoch(Epoch):
                     with contextlib.suppress(asyncio.CancelledError):
                         await asyncio.wait((waiting,))
                 waiting.result()
-                loader._waiting += filter(None, taken)
+                loader._waiting += [batch for batch in taken if batch]
                 taken.clear()  # the exception may be kept, with this frame
                 raise
         return taken.pop() or None
