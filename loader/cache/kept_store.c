@@ -22,7 +22,7 @@ struct kept_store {
     struct cache_builder *builder; /* owned; NULL: none */
     pthread_mutex_t lock;          /* held while `inner` is opened */
     _Atomic(struct store *) inner; /* owned; NULL: not opened yet */
-    _Atomic bool is_retired;       /* the cache is damaged */
+    _Atomic bool is_retired;       /* the cache is damaged, or cannot be read */
 };
 
 struct kept_reader {
@@ -41,17 +41,19 @@ static struct kept_rows *kept_of(const struct kept_store *store)
 }
 
 /* This thread's message says what is wrong with the cache; only the first is logged. */
-static void retire(struct kept_store *store, const struct kept_rows *kept)
+static void retire(struct kept_store *store, const struct kept_rows *kept, enum error why)
 {
+    bool is_damaged = why == ERROR_INPUT; /* others may still read it where we get EMFILE or EIO */
     if (atomic_exchange(&store->is_retired, true))
         return;
-    kept_rows_remove(kept);
-    log_warning("%s; it was removed, rows come from %s itself", error_message(),
-                store->store.info.uri);
+    if (is_damaged)
+        kept_rows_remove(kept);
+    log_warning("%s; %srows come from %s itself", error_message(),
+                is_damaged ? "it was removed, " : "", store->store.info.uri);
 }
 
-/* Would another read help? */
-static bool is_damage(enum error error)
+/* May the store itself still have the rows? */
+static bool is_of_cache(enum error error)
 {
     return error && error != ERROR_MEMORY && error != ERROR_CANCELLED;
 }
@@ -156,10 +158,10 @@ static enum error kept_reader_fetch(struct reader *base, const int64_t *ids, siz
         if (!error)
             error = reader_fetch_as(reader->kept, base, 0, ids, count, features, stride_bytes,
                                     labels, status);
-        if (is_damage(error))
-            retire(store, kept);
+        if (is_of_cache(error))
+            retire(store, kept, error);
     }
-    if (!is_damage(error))
+    if (!is_of_cache(error))
         return error;
     error = reader_of_inner(reader);
     return error ? error
@@ -250,9 +252,9 @@ static enum error kept_store_scan(struct store *base, enum scan_columns columns,
     struct kept_rows *kept = error ? NULL : kept_of(store);
     if (kept) {
         error = store_scan(kept->store, columns, pass, &passing);
-        if (passing.has_failed || !is_damage(error))
+        if (passing.has_failed || !is_of_cache(error))
             return error;
-        retire(store, kept);
+        retire(store, kept, error);
         error = OK;
     }
     if (!error)

@@ -277,6 +277,47 @@ static void test_damage_meanwhile(void **state)
     buffer_release(&now);
 }
 
+static char kept_path[600];
+static bool cannot_open; /* the next reader */
+
+enum error __real_reader_open(struct store *store, struct reader **ret_reader);
+enum error __wrap_reader_open(struct store *store, struct reader **ret_reader);
+enum error __wrap_reader_open(struct store *store, struct reader **ret_reader)
+{
+    if (!cannot_open)
+        return __real_reader_open(store, ret_reader);
+    cannot_open = false;
+    return error_set(ERROR_IO, "%s: too many open files", kept_path);
+}
+
+/* What one process cannot read stays for the others. */
+static void test_a_cache_that_cannot_be_read(void **state)
+{
+    struct reader *reader = NULL;
+    struct rows rows;
+    uint8_t features[2];
+    double label;
+    enum row_status status;
+    (void)state;
+    remove_caches();
+    write_table("t.csv", "6");
+    read_plain("t.csv", table_query, &rows);
+    make_cache("t.csv", table_query);
+    assert_int_equal(count_files(".rows", kept_path), 1);
+    struct store *store = open_kept("t.csv", table_query);
+    assert_ok(reader_open(store, &reader));
+    cannot_open = true;
+    assert_ok(reader_fetch(reader, &rows.ids[39], 1, features, 2, &label, &status));
+    assert_memory_equal(features, rows.features + 2 * 39, 2);
+    check_warning(kept_path, "too many open files; rows come from");
+    check_fetch(store, &rows, 6);
+    reader_close(reader);
+    store_close(store);
+    assert_int_equal(count_files(".rows", kept_path), 1);
+    check_no_warning();
+    rows_release(&rows);
+}
+
 /* As a disk does it: the file's time stays. */
 static void damage_quietly(const char *path, const struct buffer *bytes)
 {
@@ -367,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_a_store_that_changes_meanwhile),
         cmocka_unit_test(test_damage_anywhere),
         cmocka_unit_test(test_damage_meanwhile),
+        cmocka_unit_test(test_a_cache_that_cannot_be_read),
         cmocka_unit_test(test_a_scan_that_meets_damage),
         cmocka_unit_test(test_a_file_in_anothers_place),
     };
