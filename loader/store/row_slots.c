@@ -30,7 +30,7 @@ enum error row_slots_map(struct row_slots *slots, size_t features, enum element 
 {
     size_t stride = row_slots_stride(features, element);
     size_t bytes;
-    uint8_t *memory;
+    uint8_t *memory = NULL;
     if (__builtin_mul_overflow(rows, stride, &bytes) || bytes > PTRDIFF_MAX)
         return error_set_memory(SIZE_MAX, "rows in memory");
     enum error error = map_bytes(bytes, &memory);
@@ -45,7 +45,7 @@ enum error row_slots_map(struct row_slots *slots, size_t features, enum element 
 
 enum error row_slots_map_varying(struct row_slots *slots, uint64_t bytes, uint64_t rows)
 {
-    uint8_t *memory;
+    uint8_t *memory = NULL;
     if (bytes > PTRDIFF_MAX)
         return error_set_memory(SIZE_MAX, "rows in memory");
     uint64_t *ends = array_new((size_t)rows, sizeof(*ends), "where rows in memory end");
