@@ -3,9 +3,10 @@
  * OpenBLAS by dlopen(). It chooses its kernels by the CPU's model number, falls back to the oldest
  * for an unknown number, and honours OPENBLAS_CORETYPE instead, but only while it loads.
  *
- * Its first product allocates a buffer, which it keeps for later ones; where that fails, as with
- * ulimit -v, it tries again without end. Therefore load() looks whether there is room, and makes
- * that product. With several threads, those that multiply at once need a buffer each.
+ * As it loads, or (before 0.3.29) with its first product, it allocates a buffer, which it keeps;
+ * where that fails, as with ulimit -v, it tries again without end. Therefore load() looks whether
+ * there is room, and makes a product. With several threads, those that multiply at once need a
+ * buffer each.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 
 #include "trainer/compute/blas_library.h"
 
-#define BUFFER_BYTES \
-    (((size_t)32 << 22) + (1 << 20)) /* BUFFER_SIZE of x86-64 and ARM64, and more */
+#define BUFFER_BYTES ((size_t)32 << 22)                /* BUFFER_SIZE of x86-64 and ARM64 */
+#define ROOM_BYTES (BUFFER_BYTES + ((size_t)64 << 20)) /* and the library: 0.3.29 has 40 MiB */
 #define TRIAL 128 /* rows and columns: smaller products need no buffer on some processors */
 
 enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
@@ -26,20 +27,23 @@ typedef void sgemm_function(int order, int a_transpose, int b_transpose, int m, 
 static void *handle;
 static sgemm_function *sgemm;
 
-static enum error make_buffer(sgemm_function *multiply_once)
+static enum error check_room(void)
 {
-    static float factor[TRIAL * TRIAL], product[TRIAL * TRIAL];
-    void *room =
-        mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *room = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED)
         return error_set(ERROR_UNAVAILABLE,
-                         "no address space for its buffer of %zu MiB (ulimit -v, or "
+                         "no address space for %zu MiB, most of them its buffer (ulimit -v, or "
                          "vm.overcommit_memory)",
-                         BUFFER_BYTES >> 20);
-    munmap(room, BUFFER_BYTES);
+                         ROOM_BYTES >> 20);
+    munmap(room, ROOM_BYTES);
+    return OK;
+}
+
+static void make_buffer(sgemm_function *multiply_once)
+{
+    static float factor[TRIAL * TRIAL], product[TRIAL * TRIAL];
     multiply_once(ROW_MAJOR, AS_IS, AS_IS, TRIAL, TRIAL, TRIAL, 1, factor, TRIAL, factor, TRIAL, 0,
                   product, TRIAL);
-    return OK;
 }
 
 static enum error load_once(const char *core)
@@ -50,15 +54,16 @@ static enum error load_once(const char *core)
     const struct blas_variable variables[] = {{"OPENBLAS_NUM_THREADS", "1"},
                                               {"OPENBLAS_CORETYPE", core}};
     void *loaded, *function;
-    enum error error = blas_load_file(files, variables, core ? 2 : 1, &loaded);
+    enum error error = check_room();
+    if (!error)
+        error = blas_load_file(files, variables, core ? 2 : 1, &loaded);
     if (!error)
         error = blas_find(loaded, "OpenBLAS", "cblas_sgemm", &function);
-    if (!error)
-        error = make_buffer((sgemm_function *)function);
     if (error)
         return error;
     sgemm = (sgemm_function *)function;
     handle = loaded;
+    make_buffer(sgemm);
     return OK;
 }
 
