@@ -24,6 +24,7 @@ ROWS = bench.choose(20000, 1000)
 RATES = {"adagrad": "0.01", "adam": "0.001"}
 THREADS = bench.choose(sorted({1, len(bench.CPUS)}), [1])
 HOW = bench.choose(("plain", "foreach", "fused", "compile", "compile all"), ("fused",))
+HEAD = "rows", "by", "steps/s", "min .. max", "CPU us a step", "waited %", "CPU ratio", "ratio"
 
 
 def digits():
@@ -118,7 +119,8 @@ def theirs(csv, optimizer):
 
 
 def compete(name, csv, database, optimizer="adagrad"):
-    """Lines of two tables: ours and the two best of the peers' variants in turn; each variant once."""
+    """Lines of four tables: ours and the two best of the peers' variants in turn; what the chain costs; two threads
+    beside one; each variant once."""
     tried = theirs(csv, optimizer)
     for entry in tried.values():
         entry.measure(0)  # compiles
@@ -133,20 +135,22 @@ def compete(name, csv, database, optimizer="adagrad"):
         chain = bench.rows(bench.in_turn({
             "Tombola, sampler to step": Ours(sampler, f"sqlite:{database}", 1, optimizer, CHAIN_STEPS).measure,
             "arrays in memory": Arrays(f"sqlite:{database}", 1, optimizer).measure}), [name])
-    return lines, chain, [[name, variant, sample.value, sample.cpu_us] for variant, sample in heats.items()]
+    threads = bench.rows(bench.in_turn({
+        by: Arrays(f"sqlite:{database}", count, optimizer).measure
+        for by, count in (("Tombola, threads 2", 2), ("the same, threads 1", 1))}), [name])
+    return lines, chain, threads, [[name, variant, sample.value, sample.cpu_us] for variant, sample in heats.items()]
 
 
 def measure():
-    finals, chains, heats = zip(*(compete(name, *files) for name, files in (
+    finals, chains, threads, heats = zip(*(compete(name, *files) for name, files in (
         ("digits", digits()), ("no zeros", dense()), ("rare columns, Adam", (*rare(), "adam")))))
-    bench.table("Training 784-100-10, batches of 100, Adagrad but where it says Adam", [
-        "rows", "by", "steps/s", "min .. max", "CPU us a step", "waited %", "CPU ratio", "ratio"], sum(finals, []), [
+    bench.table("Training 784-100-10, batches of 100, Adagrad but where it says Adam", HEAD, sum(finals, []), [
         f"Ours pulls from the sampler and fetches, theirs have all {ROWS:,} rows in memory as floats; {bench.ROUNDS} "
         "rounds.",
         "Processor time of ours counts the start of the programs as well, and the sampler's."])
-    bench.table("What the chain costs", [
-        "rows", "by", "steps/s", "min .. max", "CPU us a step", "waited %", "CPU ratio", "ratio"], sum(chains, []), [
+    bench.table("What the chain costs", HEAD, sum(chains, []), [
         f"{CHAIN_STEPS:,} steps. Arrays in memory: our own, one thread, without sampler, feed, report and checkpoints."])
+    bench.table("Two threads: arrays in memory", HEAD, sum(threads, []))
     bench.table("The peers' variants, each once: the best two compete above",
                 ["rows", "by", "steps/s", "CPU us a step"], sum(heats, []))
     if not bench.QUICK:
