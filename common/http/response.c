@@ -235,15 +235,15 @@ enum MHD_Result response_last(struct request *request, int status, const char *d
 /* Through the TLS session if there is one, else on the socket: nothing else is being sent on it. */
 static void send_bytes(struct MHD_Connection *connection, const struct buffer *bytes)
 {
-    const union MHD_ConnectionInfo *tls =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (tls && tls->tls_session)
-        (void)gnutls_record_send(tls->tls_session, bytes->data, bytes->length);
+    int descriptor = info->connect_fd; /* libmicrohttpd 1.0 uses the same union for every answer */
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (info && info->tls_session)
+        (void)gnutls_record_send(info->tls_session, bytes->data, bytes->length);
     else
-        (void)!send(info->connect_fd, bytes->data, bytes->length, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)shutdown(info->connect_fd, SHUT_RDWR);
+        (void)!send(descriptor, bytes->data, bytes->length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)shutdown(descriptor, SHUT_RDWR);
 }
 
 void response_at_once(struct request *request, int status, const char *detail)

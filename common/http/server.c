@@ -112,11 +112,12 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    const union MHD_ConnectionInfo *from =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (info)
-        *socket_context = connections_add(&server->connections, info->connect_fd,
-                                          from ? from->client_addr : NULL);
+    if (!info)
+        return;
+    int descriptor = info->connect_fd; /* libmicrohttpd 1.0 uses the same union for every answer */
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    *socket_context =
+        connections_add(&server->connections, descriptor, info ? info->client_addr : NULL);
 }
 
 static void on_log(void *context, const char *format, va_list args) PRINTF_LIKE(2, 0);
