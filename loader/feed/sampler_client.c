@@ -27,8 +27,8 @@ struct sampler_client {
     struct http_client *http;
     char *url; /* owned, for messages */
     char stream[SAMPLER_NAME_BYTES];
-    char
-        reader[WORKER_HOST_BYTES + 12]; /* HOST-PID, sent with index=; "": the sampler refuses it */
+    /* HOST-PID, sent with index=; "": the sampler refuses it. */
+    char reader[WORKER_HOST_BYTES + 12];
     int64_t patience_ms;
     bool one_lease;                 /* one lease per request: the sampler refuses several */
     struct http_response response;  /* of the last batch */

@@ -28,6 +28,7 @@
 #include "trainer/server/peer.h"
 
 #define REFUSAL_BYTES 1024 /* who takes no part, and why */
+#define SAY_AGAIN_MS 60000 /* while they wait, servers repeat what for */
 
 struct coordinator_options {
     size_t servers;

@@ -9,7 +9,6 @@
 #include "trainer/server/coordinator_private.h"
 
 #define SAY_MS 3000
-#define SAY_AGAIN_MS 60000
 
 static bool has_worker(struct peer *const peers[], size_t count)
 {

@@ -10,8 +10,7 @@
 #define UPLINK_AGAIN_MS 500 /* between two attempts */
 #define KEPT_MS 1000        /* a connection that lasts so long is one to a server */
 #define BEGIN_MS 3000       /* without a shard, until the log says so */
-#define SAY_AGAIN_MS 60000
-#define START_MS 5000 /* processes that are started together may be this far apart */
+#define START_MS 5000       /* processes that are started together may be this far apart */
 
 /* ---- frames from server 0 ------------------------------------------------- */
 
