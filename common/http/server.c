@@ -166,6 +166,12 @@ static struct MHD_Daemon *start_daemon(struct http_thread *thread, int64_t conne
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL},
     };
+    struct MHD_OptionItem strict[] = {
+#if MHD_VERSION >= 0x01000000 /* else an LF alone ends a line, and a tab a target */
+        {MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL},
+#endif
+        {MHD_OPTION_END, 0, NULL},
+    };
     unsigned int flags = EVENT_LOOP_DAEMON_FLAGS | MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0);
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, NULL,                                  //
                             MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                            //
@@ -177,6 +183,7 @@ static struct MHD_Daemon *start_daemon(struct http_thread *thread, int64_t conne
                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,                     //
                             MHD_OPTION_NOTIFY_CONNECTION, on_connection, thread,                 //
                             MHD_OPTION_ARRAY, tls ? tls_options : tls_options + 2,               //
+                            MHD_OPTION_ARRAY, strict,                                            //
                             MHD_OPTION_END);
 }
 

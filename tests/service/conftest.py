@@ -6,6 +6,7 @@ Whatever a test starts is ended when it is over, and a program that crashed or w
 complained fails the test, whatever else the test looked at.
 """
 
+import ctypes
 import gzip
 import http.client
 import json
@@ -150,6 +151,13 @@ def wait_for(condition, what):
         assert time.monotonic() < deadline, what
         time.sleep(0.005)
     return found
+
+
+def refuses_more_itself():
+    """Is it libmicrohttpd 1.0, some of whose own refusals are HTML, or a closed connection (common/http/README.md, rule 7)?"""
+    version = ctypes.CDLL("libmicrohttpd.so.12").MHD_get_version
+    version.restype = ctypes.c_char_p
+    return not version().startswith(b"0.")
 
 
 def raw_exchange(server, data, shut=True):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import PATIENCE_S, raw_exchange, wait_for
+from conftest import PATIENCE_S, raw_exchange, refuses_more_itself, wait_for
 
 STORE = "range:1000?labels=10"
 HOST = b"Host: x\r\n"
@@ -69,7 +69,11 @@ def short(value):
     (404, b"GET /labels%00 HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"),
 ], ids=short)
 def test_errors_are_problems(server, status, data):
-    assert_raw_problem(raw_exchange(server, data), status)
+    answer = raw_exchange(server, data)
+    if b"Transfer-Encoding" in data and refuses_more_itself():
+        assert_refused(answer, status)
+    else:
+        assert_raw_problem(answer, status)
     assert server.get("/healthz").status == 200
 
 
@@ -90,7 +94,7 @@ def test_errors_are_problems(server, status, data):
     (400, b"DELETE /streams/x HTTP/1.1\r\n" + HOST + b"content-LENGTH: -2\r\n\r\n"),
     (413, b"POST /ack HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999999999999999999\r\n\r\nhi"),
     (414, b"GET /batch?x=" + b"a" * 100000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"),
-    (414, b"G" * 20000 + b" / HTTP/1.1\r\n\r\n"),
+    (400 if refuses_more_itself() else 414, b"G" * 20000 + b" / HTTP/1.1\r\n\r\n"),
     (431, b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 100000 + b"\r\n\r\n"),
     (431, b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: y\r\n" * 5000 + b"\r\n"),
 ], ids=short)
@@ -232,7 +236,9 @@ def test_control_characters_cut_nothing_off(server, line):
     before = server.get("/streams/default").json["position"]
     for earlier in (b"", b"GET /batch?size=1&index=0 HTTP/1.1\r\n" + HOST + b"\r\n"):
         answer = raw_exchange(server, earlier + line + b"\r\n" + HOST + b"Connection: close\r\n\r\n")
-        if line.endswith(b"HTTP/1.1\0x"):
+        if refuses_more_itself() and earlier and b"\0" in line:
+            assert answer.count(b"HTTP/1.1 ") == 1 and b'"ids":' in answer, "closed after the first"
+        elif line.endswith(b"HTTP/1.1\0x") or (refuses_more_itself() and b"\r" in line):
             assert_refused(answer[answer.rfind(b"HTTP/1.1 "):], 400)
         else:
             assert_raw_problem(answer, 400, answers=2 if earlier else 1)
@@ -322,7 +328,7 @@ def trickle(server, data, limit=PATIENCE_S):
 
 @pytest.mark.threads
 @pytest.mark.parametrize("data", [
-    b"GET /healthz" * 1000, b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 7000,
+    b"GET /healthz" + b"/healthz" * 1000, b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 7000,
     b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + b" " * 9999])
 def test_clients_that_trickle_are_closed(sampler, data):
     """After the time that the option gives, not before it, and not after that of a more patient server."""
