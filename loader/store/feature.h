@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "loader/store/store.h"
+#include "loader/store/element.h"
 
 /* Is it finite when rounded to 32 bits? For ELEMENT_I32: is it a 32-bit integer? */
 static inline bool feature_fits(double value, enum element element)

@@ -6,6 +6,11 @@
 
 #include "common/text.h"
 
+const char *const label_kind_names[4] = {[LABEL_NONE] = "none",
+                                         [LABEL_INTEGER] = "integer",
+                                         [LABEL_REAL] = "real",
+                                         [LABEL_TEXT] = "text"};
+
 /* A canonical integer, of whatever size? */
 static bool is_integer(const char *text, size_t length)
 {

@@ -19,7 +19,15 @@
 #include <stdint.h>
 
 #include "common/text_set.h"
-#include "loader/store/store.h"
+
+enum label_kind {
+    LABEL_NONE,    /* no label column: labels read as 0 */
+    LABEL_INTEGER, /* integers, exact up to 2^53 */
+    LABEL_REAL,    /* numbers that are not all integers */
+    LABEL_TEXT     /* index into label_texts */
+};
+
+extern const char *const label_kind_names[4]; /* "none", "integer", "real", "text" */
 
 /* Zeroed: no label seen yet. */
 struct label_kinds {

@@ -11,7 +11,13 @@
 
 #include "common/error.h"
 #include "common/uri.h"
-#include "loader/store/store.h"
+
+/* How many features rows have. */
+enum row_lengths {
+    LENGTHS_ALIKE,  /* F for all rows */
+    LENGTHS_VARY,   /* they vary; F is that of the longest row (longest=any) */
+    LENGTHS_LIMITED /* they vary; F is longest=, and the width of every batch */
+};
 
 #define ROW_LIMIT_MOST ((size_t)1 << 30)
 

@@ -10,11 +10,6 @@
 #include "common/log.h"
 #include "loader/store/column_role.h"
 
-const char *const label_kind_names[4] = {[LABEL_NONE] = "none",
-                                         [LABEL_INTEGER] = "integer",
-                                         [LABEL_REAL] = "real",
-                                         [LABEL_TEXT] = "text"};
-
 bool store_is_without_rows(enum error error)
 {
     return error == ERROR_INPUT && error_kind() && strcmp(error_kind(), STORE_WITHOUT_ROWS) == 0;

@@ -23,22 +23,8 @@
 #include "common/text.h"
 #include "common/uri.h"
 #include "loader/store/element.h"
-
-enum label_kind {
-    LABEL_NONE,    /* no label column: labels read as 0 */
-    LABEL_INTEGER, /* integers, exact up to 2^53 */
-    LABEL_REAL,    /* numbers that are not all integers */
-    LABEL_TEXT     /* index into label_texts */
-};
-
-/* How many features rows have. */
-enum row_lengths {
-    LENGTHS_ALIKE,  /* F for all rows */
-    LENGTHS_VARY,   /* they vary; F is that of the longest row (longest=any) */
-    LENGTHS_LIMITED /* they vary; F is longest=, and the width of every batch */
-};
-
-extern const char *const label_kind_names[4]; /* "none", "integer", "real", "text" */
+#include "loader/store/label_dictionary.h"
+#include "loader/store/row_limit.h"
 
 struct store_info {
     const char *uri; /* as given, for messages; open() may replace it, malloc'ed */
