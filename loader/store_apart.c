@@ -7,7 +7,7 @@
 
 #include "common/array.h"
 #include "common/errand.h"
-#include "loader/store/feature_recipe.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/store/scan_apart.h"
 
 struct opening {

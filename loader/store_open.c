@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 #include "loader/cache/kept_store.h"
-#include "loader/store/feature_recipe.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/store_parts.h"
 #include "loader/store_recipe.h"
 #include "loader/store_uri.h"

@@ -6,7 +6,7 @@
 
 #include "common/array.h"
 #include "common/log.h"
-#include "loader/store/feature_recipe.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/store/row_slots.h"
 #include "loader/store/store_union.h"
 #include "loader/store_uri.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader/store_recipe.h"
 
-#include "loader/store/feature_recipe.h"
-#include "loader/store/recipe_learner.h"
+#include "loader/column/feature_recipe.h"
+#include "loader/column/recipe_learner.h"
 #include "loader/store_parts.h"
 #include "loader/store_uri.h"
 

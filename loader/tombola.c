@@ -15,10 +15,10 @@
 #include "common/log.h"
 #include "loader/batch_copy.h"
 #include "loader/caller_options.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/device/device.h"
 #include "loader/feed/feed.h"
 #include "loader/feed/rank_state.h"
-#include "loader/store/feature_recipe.h"
 #include "loader/store/store.h"
 #include "loader/store_open.h"
 

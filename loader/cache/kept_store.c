@@ -9,7 +9,7 @@
 #include "common/array.h"
 #include "common/log.h"
 #include "loader/cache/cache_builder.h"
-#include "loader/store/feature_recipe.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/store/row_slots.h"
 
 struct kept_store {

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "loader/column/cell_plan.h"
+#include "loader/column/column_role.h"
+#include "loader/column/row_limit.h"
 #include "loader/csv/csv_split.h"
-#include "loader/store/cell_plan.h"
-#include "loader/store/column_role.h"
-#include "loader/store/row_limit.h"
 
 /* Adjacent columns of one role. */
 struct column_run {

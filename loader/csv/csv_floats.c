@@ -6,7 +6,7 @@
 
 #include "common/decimal.h"
 #include "common/text.h"
-#include "loader/store/feature.h"
+#include "loader/column/feature.h"
 
 #define FIELD_LIMIT_BYTES 64 /* longer fields are left to the splitter */
 

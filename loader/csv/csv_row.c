@@ -11,11 +11,11 @@
 
 #include "common/array.h"
 #include "common/text.h"
+#include "loader/column/cell_plan.h"
+#include "loader/column/feature.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/csv/csv_bytes.h"
 #include "loader/csv/csv_floats.h"
-#include "loader/store/cell_plan.h"
-#include "loader/store/feature.h"
-#include "loader/store/feature_recipe.h"
 
 enum error csv_decoder_init(struct csv_decoder *decoder, const struct csv_columns *columns,
                             char delimiter)

@@ -7,12 +7,12 @@
 #ifndef LOADER_CSV_STORE_CSV_H
 #define LOADER_CSV_STORE_CSV_H
 
+#include "loader/column/label_dictionary.h"
 #include "loader/csv/csv_columns.h"
 #include "loader/csv/csv_pass.h"
 #include "loader/csv/csv_row.h"
 #include "loader/csv/store_csv_fill.h"
 #include "loader/store/id_index.h"
-#include "loader/store/label_dictionary.h"
 #include "loader/store/store.h"
 
 /* A known line number, from which lines are counted when a message needs one; one per block of the

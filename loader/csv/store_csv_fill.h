@@ -16,9 +16,9 @@
 
 #include <stdatomic.h>
 
+#include "loader/column/label_dictionary.h"
 #include "loader/csv/csv_pass.h"
 #include "loader/csv/csv_row.h"
-#include "loader/store/label_dictionary.h"
 #include "loader/store/row_slots.h"
 
 struct csv_fill {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "loader/column/feature.h"
 #include "loader/idx/store_idx.h"
-#include "loader/store/feature.h"
 #include "loader/store/fetch_call.h"
 #include "loader/store/scan_block.h"
 #include "loader/store/strided_reader.h"

@@ -12,10 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "loader/column/column_role.h"
+#include "loader/column/element.h"
+#include "loader/column/row_limit.h"
 #include "loader/parquet/arrow_type.h"
-#include "loader/store/column_role.h"
-#include "loader/store/element.h"
-#include "loader/store/row_limit.h"
 
 struct parquet_column {
     const char *name; /* borrowed from names */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "loader/store/feature.h"
-#include "loader/store/feature_blob.h"
+#include "loader/column/feature.h"
+#include "loader/column/feature_blob.h"
 
 #define TILE_BYTES ((size_t)1 << 20) /* of features, unless a row has more or lengths differ */
 #define NO_ITEM SIZE_MAX             /* the list as a whole is bad */

@@ -6,9 +6,9 @@
 #ifndef LOADER_PARQUET_STORE_PARQUET_H
 #define LOADER_PARQUET_STORE_PARQUET_H
 
+#include "loader/column/label_dictionary.h"
 #include "loader/parquet/parquet_columns.h"
 #include "loader/store/id_index.h"
-#include "loader/store/label_dictionary.h"
 #include "loader/store/source_file.h"
 #include "loader/store/store.h"
 

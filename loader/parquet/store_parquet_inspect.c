@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "loader/column/feature.h"
 #include "loader/parquet/parquet_pass.h"
-#include "loader/store/feature.h"
 
 /* ---- the length of rows ------------------------------------------------- */
 

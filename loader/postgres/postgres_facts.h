@@ -12,10 +12,10 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
-#include "loader/store/column_role.h"
+#include "loader/column/column_role.h"
+#include "loader/column/feature_recipe.h"
+#include "loader/column/row_limit.h"
 #include "loader/store/content_digest.h"
-#include "loader/store/feature_recipe.h"
-#include "loader/store/row_limit.h"
 #include "loader/store/store.h"
 
 struct postgres_facts {

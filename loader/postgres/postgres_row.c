@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "common/text.h"
-#include "loader/store/feature.h"
-#include "loader/store/feature_blob.h"
-#include "loader/store/feature_recipe.h"
+#include "loader/column/feature.h"
+#include "loader/column/feature_blob.h"
+#include "loader/column/feature_recipe.h"
 
 #define NUMBER_BYTES 40 /* for a number's text */
 

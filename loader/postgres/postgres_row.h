@@ -16,8 +16,8 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "loader/store/cell_plan.h"
-#include "loader/store/row_limit.h"
+#include "loader/column/cell_plan.h"
+#include "loader/column/row_limit.h"
 #include "loader/store/store_row.h"
 
 /* Encoding of a value. */

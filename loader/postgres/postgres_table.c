@@ -9,7 +9,7 @@
 #include "common/array.h"
 #include "common/buffer.h"
 #include "common/text.h"
-#include "loader/store/feature.h"
+#include "loader/column/feature.h"
 
 #define SQL_LIMIT_BYTES ((size_t)1 << 20)
 

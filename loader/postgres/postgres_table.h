@@ -7,10 +7,10 @@
 #define LOADER_POSTGRES_POSTGRES_TABLE_H
 
 #include "common/error.h"
+#include "loader/column/column_role.h"
 #include "loader/postgres/postgres_connection.h"
 #include "loader/postgres/postgres_facts.h"
 #include "loader/postgres/postgres_row.h"
-#include "loader/store/column_role.h"
 
 struct postgres_table {
     char *name;              /* owned; quoted, with its schema */

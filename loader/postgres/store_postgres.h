@@ -8,8 +8,8 @@
 #ifndef LOADER_POSTGRES_STORE_POSTGRES_H
 #define LOADER_POSTGRES_STORE_POSTGRES_H
 
+#include "loader/column/label_dictionary.h"
 #include "loader/postgres/postgres_table.h"
-#include "loader/store/label_dictionary.h"
 #include "loader/store/store.h"
 
 #define POSTGRES_STATEMENT_BYTES 48

@@ -14,10 +14,10 @@
 #include "common/array.h"
 #include "common/crc32c.h"
 #include "common/text.h"
+#include "loader/column/feature_recipe.h"
+#include "loader/column/row_limit.h"
 #include "loader/rows/rows_ends.h"
 #include "loader/rows/rows_record.h"
-#include "loader/store/feature_recipe.h"
-#include "loader/store/row_limit.h"
 
 static_assert(sizeof(struct rows_head) == 160, "the file's layout");
 

@@ -6,9 +6,9 @@
 
 #include "common/crc32c.h"
 #include "common/text.h"
+#include "loader/column/element.h"
+#include "loader/column/feature_blob.h"
 #include "loader/rows/rows_header.h"
-#include "loader/store/element.h"
-#include "loader/store/feature_blob.h"
 
 #define CHECKSUM_BYTES sizeof(uint32_t)
 #define WRONG_CHECKSUM "is damaged: its checksum is not that of its bytes"

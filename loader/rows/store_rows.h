@@ -6,11 +6,11 @@
 #ifndef LOADER_ROWS_STORE_ROWS_H
 #define LOADER_ROWS_STORE_ROWS_H
 
+#include "loader/column/feature_recipe.h"
+#include "loader/column/row_limit.h"
 #include "loader/rows/rows_header.h"
 #include "loader/rows/rows_record.h"
-#include "loader/store/feature_recipe.h"
 #include "loader/store/id_index.h"
-#include "loader/store/row_limit.h"
 #include "loader/store/source_file.h"
 #include "loader/store/store.h"
 

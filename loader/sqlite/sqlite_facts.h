@@ -24,10 +24,10 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "loader/column/feature_recipe.h"
+#include "loader/column/label_dictionary.h"
+#include "loader/column/row_limit.h"
 #include "loader/store/content_digest.h"
-#include "loader/store/feature_recipe.h"
-#include "loader/store/label_dictionary.h"
-#include "loader/store/row_limit.h"
 #include "loader/store/store.h"
 
 /* 2 for tables whose rows differ in length, 1 for others. */

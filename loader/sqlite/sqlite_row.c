@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "loader/column/feature.h"
+#include "loader/column/feature_blob.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/sqlite/sqlite_file.h"
-#include "loader/store/feature.h"
-#include "loader/store/feature_blob.h"
-#include "loader/store/feature_recipe.h"
 
 enum { ID_AT, LABEL_AT, WEIGHT_AT, GROUP_AT, FEATURES_AT }; /* columns of the statement */
 

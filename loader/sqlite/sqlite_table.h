@@ -13,9 +13,9 @@
 #include <stddef.h>
 
 #include "common/error.h"
+#include "loader/column/cell_plan.h"
+#include "loader/column/column_role.h"
 #include "loader/sqlite/sqlite_facts.h"
-#include "loader/store/cell_plan.h"
-#include "loader/store/column_role.h"
 
 struct sqlite_table {
     char *name;     /* owned */

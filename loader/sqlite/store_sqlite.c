@@ -7,9 +7,9 @@
 
 #include "common/array.h"
 #include "common/text.h"
+#include "loader/column/feature.h"
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/sqlite/sqlite_vfs.h"
-#include "loader/store/feature.h"
 #include "loader/store/store_kinds.h"
 
 /* Parameters of the URI, borrowed from it. */

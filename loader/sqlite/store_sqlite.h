@@ -8,11 +8,11 @@
 
 #include <sqlite3.h>
 
+#include "loader/column/label_dictionary.h"
 #include "loader/sqlite/sqlite_facts.h"
 #include "loader/sqlite/sqlite_row.h"
 #include "loader/sqlite/sqlite_table.h"
 #include "loader/store/id_index.h"
-#include "loader/store/label_dictionary.h"
 #include "loader/store/source_file.h"
 #include "loader/store/store.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "loader/store/label_dictionary.h"
+#include "loader/column/label_dictionary.h"
 
 static enum error add_one(struct label_counts *counts, const struct text *label)
 {

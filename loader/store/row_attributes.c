@@ -6,8 +6,8 @@
 
 #include "common/array.h"
 #include "common/text.h"
+#include "loader/column/label_dictionary.h"
 #include "loader/store/id_index.h"
-#include "loader/store/label_dictionary.h"
 #include "loader/store/scan_apart.h"
 
 struct row_attributes {

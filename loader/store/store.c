@@ -8,7 +8,7 @@
 
 #include "common/array.h"
 #include "common/log.h"
-#include "loader/store/column_role.h"
+#include "loader/column/column_role.h"
 
 bool store_is_without_rows(enum error error)
 {

@@ -22,9 +22,10 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "common/uri.h"
-#include "loader/store/element.h"
-#include "loader/store/label_dictionary.h"
-#include "loader/store/row_limit.h"
+#include "loader/column/element.h"
+#include "loader/column/label_dictionary.h"
+#include "loader/column/read_options.h"
+#include "loader/column/row_limit.h"
 
 struct store_info {
     const char *uri; /* as given, for messages; open() may replace it, malloc'ed */
@@ -134,18 +135,6 @@ struct id_index;
 #define STORE_PLACE_BYTES 512 /* of store_locate()'s text */
 
 /* Implemented by each kind of store; chosen by the URI's scheme, or a bare path's ending. */
-/* What a caller wants of a store, of what its URI selects. All zeros: everything. Borrowed. */
-struct read_options {
-    bool keys_only; /* store_open() in store_open.h */
-    /* Only these features, in the store's order; a weight may be among them. */
-    const char *const *columns;
-    size_t column_count; /* 0: all features */
-    /* How missing values and texts are encoded (feature_recipe.h); if it is not made yet, open()
-     * only learns it, and the store is closed again. NULL: features are numbers already. */
-    struct feature_recipe *recipe;
-    uint64_t cache_bytes; /* of a row cache that follows: see take_rows(); 0: none */
-};
-
 struct store_ops {
     const char *scheme;  /* "csv" */
     const char *endings; /* of bare paths: ".csv|.tsv", or NULL */

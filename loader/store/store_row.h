@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "loader/store/label_dictionary.h"
+#include "loader/column/label_dictionary.h"
 #include "loader/store/store.h"
 
 struct store_row {

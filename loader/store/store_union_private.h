@@ -3,8 +3,8 @@
 #ifndef LOADER_STORE_STORE_UNION_PRIVATE_H
 #define LOADER_STORE_STORE_UNION_PRIVATE_H
 
+#include "loader/column/label_dictionary.h"
 #include "loader/store/id_index.h"
-#include "loader/store/label_dictionary.h"
 #include "loader/store/store_union.h"
 
 struct union_part {

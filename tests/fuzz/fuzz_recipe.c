@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/store/feature_recipe.h"
+#include "loader/column/feature_recipe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/store/feature_blob. */
+/* Covers loader/column/feature_blob. */
 #include "tests/unit/store_unit.h"
 
 #include <float.h>
 #include <math.h>
 
-#include "loader/store/feature_blob.h"
+#include "loader/column/feature_blob.h"
 
 enum { FEATURES = 70 };
 

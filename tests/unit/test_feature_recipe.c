@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Covers loader/store/feature_recipe: What missing values and text categories become, learnt from
+ * Covers loader/column/feature_recipe: What missing values and text categories become, learnt from
  * one store and applied to others; with recipe_learner, cell_plan, exact_sum and median_search.
  */
 #include "tests/unit/store_unit.h"
@@ -10,9 +10,9 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-#include "loader/store/exact_sum.h"
-#include "loader/store/feature_recipe.h"
-#include "loader/store/median_search.h"
+#include "loader/column/exact_sum.h"
+#include "loader/column/feature_recipe.h"
+#include "loader/column/median_search.h"
 #include "loader/store/row_cache.h"
 
 #define TRAIN                                             \

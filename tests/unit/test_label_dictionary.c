@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/store/label_dictionary. */
+/* Covers loader/column/label_dictionary. */
 #include "tests/unit/store_unit.h"
 
-#include "loader/store/label_dictionary.h"
+#include "loader/column/label_dictionary.h"
 
 static enum label_kind kind_of(const char *const texts[])
 {

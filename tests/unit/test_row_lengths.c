@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers loader/store/row_limit: rows that differ in length, in every store and in a feed. */
+/* Covers loader/column/row_limit: rows that differ in length, in every store and in a feed. */
 #include "tests/unit/feed_unit.h"
 #include "tests/unit/store_unit.h"
 

@@ -9,8 +9,8 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/feed/stream_position.h"
-#include "loader/store/feature_recipe.h"
 #include "trainer/checkpoint/hyperparameters.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/model/classes.h"

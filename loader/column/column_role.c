@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/column_role.h"
+#include "loader/column/column_role.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 #include "common/array.h"
 #include "common/text.h"
-#include "loader/store/store.h"
+#include "loader/column/read_options.h"
 
 #define NAMES_SHOWN 12
 

@@ -17,8 +17,8 @@
  *
  * Once made it does not change, except for its counts: any thread. Reference-counted.
  */
-#ifndef LOADER_STORE_FEATURE_RECIPE_H
-#define LOADER_STORE_FEATURE_RECIPE_H
+#ifndef LOADER_COLUMN_FEATURE_RECIPE_H
+#define LOADER_COLUMN_FEATURE_RECIPE_H
 
 #include <pthread.h>
 #include <stdbool.h>

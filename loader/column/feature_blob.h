@@ -2,14 +2,14 @@
 /*
  * A row's features as one database value: F bytes, or F 32-bit floats or integers (little-endian).
  */
-#ifndef LOADER_STORE_FEATURE_BLOB_H
-#define LOADER_STORE_FEATURE_BLOB_H
+#ifndef LOADER_COLUMN_FEATURE_BLOB_H
+#define LOADER_COLUMN_FEATURE_BLOB_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "loader/store/element.h"
+#include "loader/column/element.h"
 
 #define FEATURE_BLOB_NONE SIZE_MAX /* the length of an invalid value */
 #define FEATURE_BLOB_TEXT_BYTES 80

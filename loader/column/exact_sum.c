@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/exact_sum.h"
+#include "loader/column/exact_sum.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * of numbers is u8 or f32 depending on its values, and i32 if its URI says `element=i32`; for
  * values that are bytes, `element=` says what they hold.
  */
-#ifndef LOADER_STORE_ELEMENT_H
-#define LOADER_STORE_ELEMENT_H
+#ifndef LOADER_COLUMN_ELEMENT_H
+#define LOADER_COLUMN_ELEMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/feature_recipe.h"
+#include "loader/column/feature_recipe.h"
 
 #include <math.h>
 #include <stdatomic.h>

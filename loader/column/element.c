@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/element.h"
+#include "loader/column/element.h"
 
 #include <string.h>
 

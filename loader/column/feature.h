@@ -2,8 +2,8 @@
 /*
  * Converts one feature from a database's number to its place in memory.
  */
-#ifndef LOADER_STORE_FEATURE_H
-#define LOADER_STORE_FEATURE_H
+#ifndef LOADER_COLUMN_FEATURE_H
+#define LOADER_COLUMN_FEATURE_H
 
 #include <math.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "loader/store/element.h"
+#include "loader/column/element.h"
 
 /* Is it finite when rounded to 32 bits? For ELEMENT_I32: is it a 32-bit integer? */
 static inline bool feature_fits(double value, enum element element)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/cell_plan.h"
+#include "loader/column/cell_plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "loader/store/feature.h"
+#include "loader/column/feature.h"
 
 /* ---- a store's columns -------------------------------------------------- */
 

@@ -6,16 +6,16 @@
  * empty name (`label=`) means none. If no column matches a name exactly, one that differs only in
  * (ASCII) case does, in every kind of store.
  */
-#ifndef LOADER_STORE_COLUMN_ROLE_H
-#define LOADER_STORE_COLUMN_ROLE_H
+#ifndef LOADER_COLUMN_COLUMN_ROLE_H
+#define LOADER_COLUMN_COLUMN_ROLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
 #include "common/uri.h"
-#include "loader/store/element.h"
-#include "loader/store/row_limit.h"
+#include "loader/column/element.h"
+#include "loader/column/row_limit.h"
 
 struct feature_recipe;
 struct read_options;

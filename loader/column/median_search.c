@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/median_search.h"
+#include "loader/column/median_search.h"
 
 #include <stddef.h>
 #include <string.h>

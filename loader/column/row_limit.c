@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/row_limit.h"
+#include "loader/column/row_limit.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/label_dictionary.h"
+#include "loader/column/label_dictionary.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/recipe_learner.h"
+#include "loader/column/recipe_learner.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "common/array.h"
 #include "common/text.h"
 #include "common/text_set.h"
-#include "loader/store/exact_sum.h"
-#include "loader/store/feature.h"
-#include "loader/store/median_search.h"
+#include "loader/column/exact_sum.h"
+#include "loader/column/feature.h"
+#include "loader/column/median_search.h"
 
 enum kind {
     KIND_NUMBER,

@@ -4,8 +4,8 @@
  * number and order: each round finds eight more bits of the two middle values. Zeroed: before the
  * first round.
  */
-#ifndef LOADER_STORE_MEDIAN_SEARCH_H
-#define LOADER_STORE_MEDIAN_SEARCH_H
+#ifndef LOADER_COLUMN_MEDIAN_SEARCH_H
+#define LOADER_COLUMN_MEDIAN_SEARCH_H
 
 #include <stdint.h>
 

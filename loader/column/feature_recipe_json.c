@@ -14,7 +14,7 @@
 #include "common/array.h"
 #include "common/json.h"
 #include "common/text.h"
-#include "loader/store/feature_recipe.h"
+#include "loader/column/feature_recipe.h"
 
 /* ---- out ---------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
  * `longest=any|N` of a store's URI: rows may differ in length, up to a limit. A batch of such rows
  * is padded with zeros to its longest row, or to N.
  */
-#ifndef LOADER_STORE_ROW_LIMIT_H
-#define LOADER_STORE_ROW_LIMIT_H
+#ifndef LOADER_COLUMN_ROW_LIMIT_H
+#define LOADER_COLUMN_ROW_LIMIT_H
 
 #include <stdbool.h>
 #include <stddef.h>

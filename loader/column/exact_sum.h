@@ -3,8 +3,8 @@
  * An exact sum of 32-bit floats in fixed point wide enough for all of them, independent of their
  * order and of their distribution over threads. Zeroed: empty.
  */
-#ifndef LOADER_STORE_EXACT_SUM_H
-#define LOADER_STORE_EXACT_SUM_H
+#ifndef LOADER_COLUMN_EXACT_SUM_H
+#define LOADER_COLUMN_EXACT_SUM_H
 
 #include <stdint.h>
 

@@ -6,8 +6,8 @@
  *
  * The plan does not change once made: any thread. A learner belongs to one thread.
  */
-#ifndef LOADER_STORE_CELL_PLAN_H
-#define LOADER_STORE_CELL_PLAN_H
+#ifndef LOADER_COLUMN_CELL_PLAN_H
+#define LOADER_COLUMN_CELL_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,9 +15,9 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "loader/store/column_role.h"
-#include "loader/store/feature_recipe.h"
-#include "loader/store/recipe_learner.h"
+#include "loader/column/column_role.h"
+#include "loader/column/feature_recipe.h"
+#include "loader/column/recipe_learner.h"
 
 struct cell_plan {
     struct feature_recipe *recipe; /* kept; NULL: features are numbers as they are */

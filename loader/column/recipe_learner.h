@@ -7,12 +7,12 @@
  *
  * Memory: a column's distinct texts, up to a limit; 100 bytes per column, with medians 4 KiB.
  */
-#ifndef LOADER_STORE_RECIPE_LEARNER_H
-#define LOADER_STORE_RECIPE_LEARNER_H
+#ifndef LOADER_COLUMN_RECIPE_LEARNER_H
+#define LOADER_COLUMN_RECIPE_LEARNER_H
 
 #include "common/text.h"
-#include "loader/store/column_role.h"
-#include "loader/store/feature_recipe.h"
+#include "loader/column/column_role.h"
+#include "loader/column/feature_recipe.h"
 
 struct recipe_learner;
 

@@ -11,8 +11,8 @@
  * over all labels into `found` collects the texts. Adding is for one thread; a finished dictionary
  * for any.
  */
-#ifndef LOADER_STORE_LABEL_DICTIONARY_H
-#define LOADER_STORE_LABEL_DICTIONARY_H
+#ifndef LOADER_COLUMN_LABEL_DICTIONARY_H
+#define LOADER_COLUMN_LABEL_DICTIONARY_H
 
 #include <stdbool.h>
 #include <stddef.h>

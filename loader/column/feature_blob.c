@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "loader/store/feature_blob.h"
+#include "loader/column/feature_blob.h"
 
 #include <stdio.h>
 #include <string.h>
