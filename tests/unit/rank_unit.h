@@ -55,6 +55,7 @@ static struct wire_header first_join, latest_join, latest_beat, latest_state;
 static float state_values[3];                   /* of that state */
 static _Atomic bool wants_state, training_over; /* what the next news say */
 static _Atomic bool loses_state;                /* the connection is lost at a STATE */
+static _Atomic int state_pause_ms;              /* until a STATE is answered */
 static _Atomic int news_type, news_bytes;       /* what they are; usually NEWS of 0 */
 static _Atomic int states, beats;               /* that came */
 static _Thread_local int64_t skew_ns;
@@ -152,6 +153,8 @@ static bool answer_frame(int descriptor, const struct wire_header *header, const
     struct iovec part = {(char[1]){0}, is_id ? 0 : (size_t)news_bytes};
     if (header->type == WIRE_STATE && loses_state)
         return false;
+    if (header->type == WIRE_STATE)
+        clock_sleep_ms(state_pause_ms);
     answer_with(descriptor, news, &part, 1);
     return true;
 }
@@ -294,7 +297,7 @@ static void open_worker(void)
     joins = begins = polls = aborts = connections = states = beats = 0;
     wants_state = training_over = loses_state = is_late = keeps_waiting = uses_descriptor_0 = false;
     news_type = WIRE_NEWS;
-    news_bytes = 0;
+    news_bytes = state_pause_ms = 0;
     poll_error = OK;
     skew_ns = 0;
     assert_ok(optimizer_init(&facts.model.optimizer, "sgd", 1));

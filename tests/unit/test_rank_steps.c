@@ -376,6 +376,27 @@ static void test_rank_0_that_is_stopped_sends_its_last_state(void **state)
     assert_int_equal(states, 1);
 }
 
+/* One that is still being sent neither changes on the way nor hides the last one. */
+static void test_the_last_state_follows_one_on_its_way(void **state)
+{
+    (void)state;
+    begin();
+    assert_ok(rank_refill(rank, NULL));
+    state_pause_ms = 200;
+    wants_state = true;
+    await(is_wanted);
+    push(2, 1);
+    await(has_state);
+    assert_int_equal(latest_state.step, 4);
+    push(2, 1);
+    stopped = true;
+    rank_close(rank);
+    rank = NULL;
+    assert_int_equal(states, 2);
+    assert_int_equal(latest_state.step, 5);
+    assert_true(state_values[0] == -6);
+}
+
 static void test_a_state_that_was_not_sent(void **state)
 {
     const float values[3] = {1, 2, 3};
@@ -525,6 +546,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_rank_0_sends_its_state_when_it_is_wanted),
     TEST(test_no_other_rank_sends_one),
     TEST(test_rank_0_that_is_stopped_sends_its_last_state),
+    TEST(test_the_last_state_follows_one_on_its_way),
     TEST(test_a_state_that_was_not_sent),
     TEST(test_a_group_that_ends_is_left_for_another),
     TEST(test_an_error_of_nccl_is_the_end_of_the_group),

@@ -88,14 +88,21 @@ static enum error serve_wishes(struct rank *rank)
     return wanted && !rank_is_broken(rank) ? send_state(rank) : OK;
 }
 
-/* If rank 0 must stop, sends the state since its last STATE. */
+static bool is_sent_in_time(struct rank *rank)
+{
+    return rank_watch_await_sent(&rank->watch, clock_deadline_ns(LAST_MS));
+}
+
+/* If rank 0 must stop, sends the state since its last STATE: once that is sent, since both are sent
+ * from the same memory. */
 static void send_last(struct rank *rank)
 {
     if (rank->rank > 0 || rank_is_broken(rank) || !rank->has_values || !stop_requested())
         return;
-    if (send_state(rank))
+    bool is_sent = is_sent_in_time(rank);
+    if (is_sent && send_state(rank))
         log_warning("the last state was not sent to server 0: %s", error_message());
-    else if (!rank_watch_await_sent(&rank->watch, clock_deadline_ns(LAST_MS)))
+    else if (!is_sent || !is_sent_in_time(rank))
         log_warning("the last state was not sent to server 0, which did not take it in time");
 }
 
