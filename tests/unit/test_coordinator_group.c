@@ -221,6 +221,26 @@ static void test_the_foremost_has_the_values(void **state)
     assert_int_equal(place.rank, 1);
 }
 
+/* For its status: steps that others made before it came are not its own. */
+static void test_what_each_member_contributed(void **state)
+{
+    (void)state;
+    come();
+    come();
+    join_with(0, GENERATION, 40);
+    name_group(0);
+    beat(0, 40, 0);
+    beat(1, 42, 0);
+    beat(1, 42, 0);
+    assert_int_equal(peers[0]->pushes, 0);
+    assert_int_equal(peers[1]->pushes, 2);
+    join_with(0, GENERATION, 41); /* the next group begins with a step that was made before */
+    join_with(1, GENERATION, 41);
+    name_group(0);
+    beat(1, 43, 0);
+    assert_int_equal(peers[1]->pushes, 4);
+}
+
 static void test_without_values_it_begins_with_the_servers(void **state)
 {
     struct group_place place;
@@ -532,6 +552,7 @@ static void test_who_joins_when_it_is_over_is_told(void **state)
 static const struct CMUnitTest tests[] = {
     TEST(test_places),
     TEST(test_the_foremost_has_the_values),
+    TEST(test_what_each_member_contributed),
     TEST(test_without_values_it_begins_with_the_servers),
     TEST(test_it_waits_for_others_for_five_seconds),
     TEST(test_who_comes_is_taken_in_after_two_seconds),

@@ -139,6 +139,7 @@ static void begin_group(struct coordinator *coordinator, struct peer **joined, s
         joined[i]->group = group->number;
         joined[i]->rank = i;
         joined[i]->is_placed = false;
+        joined[i]->made = group->step;
     }
     coordinator->changed = true;
     log_info("%zu %s from step %" PRId64 " on: group %" PRId64 ", %s to %s", wanted,
