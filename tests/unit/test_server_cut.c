@@ -397,7 +397,6 @@ static void test_a_server_without_its_shard_takes_all_back(void **state)
     close(worker);
 }
 
-/* What it was sent may not have arrived. */
 /* An evaluator ended it before the step of now was saved, and has gone: it goes on. */
 static void test_an_end_is_forgotten_with_its_generation(void **state)
 {
@@ -424,6 +423,7 @@ static void test_an_end_is_forgotten_with_its_generation(void **state)
     close(worker);
 }
 
+/* What it was sent may not have arrived. */
 static void test_a_server_that_is_lost_before_it_has_begun(void **state)
 {
     (void)state;
@@ -457,6 +457,7 @@ static void test_the_end_of_all_servers(void **state)
     pull(worker, 0);
     push(worker, 0, WIRE_NONE, -1); /* server 1 may not have it yet */
     struct wire_header header = pull_header();
+    header.generation = generation;
     header.done = 0;
     say(worker, header, NULL, 0);
     int64_t cut = expect(server, WIRE_FREEZE).batch;
@@ -491,6 +492,31 @@ static void test_a_batch_that_not_all_servers_have(void **state)
     assert_int_equal(range.end, 1);
     close(server);
     close(other);
+}
+
+/* A worker that comes back says of an earlier generation that all had it. */
+static void test_a_batch_that_all_servers_had_before(void **state)
+{
+    int server;
+    (void)state;
+    describe_server(&served, 0, 2, 1);
+    int worker = begin(&server), other = call_next(&served, 1);
+    pull(worker, 0);
+    push(worker, 0, WIRE_NONE, -1);
+    struct wire_header header = pull_header();
+    header.generation = generation;
+    header.done = 0;
+    close(server);
+    clock_sleep_ms(60);
+    server = call_restored();
+    assert_int_equal(pull(other, 0).end, 1);
+    push(other, 0, WIRE_NONE, -1);
+    say(worker, header, NULL, 0);
+    clock_sleep_ms(60);
+    close(other);
+    assert_int_equal(expect_values_of(worker, OWN, -1, &values).end, 1);
+    close(server);
+    close(worker);
 }
 
 static void test_a_signal_ends_it_with_a_cut_of_all(void **state)
@@ -998,6 +1024,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_server_that_is_lost_before_it_has_begun),
     TEST(test_the_end_of_all_servers),
     TEST(test_a_batch_that_not_all_servers_have),
+    TEST(test_a_batch_that_all_servers_had_before),
     TEST(test_a_signal_ends_it_with_a_cut_of_all),
     TEST(test_a_signal_where_no_cut_is_to_be_had),
     OTHER_TEST(test_what_is_not_the_business_of_others),

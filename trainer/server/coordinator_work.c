@@ -131,7 +131,9 @@ enum error coordinator_heed(struct coordinator *coordinator, struct peer *worker
     struct batch_ledger *ledger = &coordinator->ledger;
     bool alone = coordinator->options.servers == 1;
     enum error error = OK;
-    if (header->done >= 0 && was_pushed(coordinator->held, header->done))
+    /* What all servers had in an earlier generation they may have lost since. */
+    bool is_of_now = header->generation == coordinator->generation;
+    if (is_of_now && header->done >= 0 && was_pushed(coordinator->held, header->done))
         error = batch_ledger_done(ledger, &worker->holder, header->done);
     if (!error && alone && header->type != WIRE_PULL &&
         index_set_has(&coordinator->held->applied, header->batch))
