@@ -25,6 +25,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/divisor.h"
 #include "common/text.h"
 #include "sampler/design/design_fields.h"
 #include "sampler/design/design_strata.h"
@@ -120,16 +121,6 @@ struct walk {
     bool mends_seams;
     struct random_key key;
 };
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 static struct walk walk_new(int64_t items, int64_t apart, struct random_key key)
 {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/divisor.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "loader/feed/pull_plan.h"
@@ -181,16 +182,6 @@ static enum error run_all(struct trained_model *trained, struct store *store,
 }
 
 /* ---- a stream's first epoch --------------------------------------------- */
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 /* The batches from position `at` on, all of the first epoch. Those of tail `keep` restart with each
  * epoch; others must end with it, or they would run on into the next one (span), or be skipped
