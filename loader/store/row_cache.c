@@ -53,21 +53,6 @@ static uint64_t varying_row_bytes(const struct store_info *info)
     return ROW_SLOTS_VARYING_BYTES + (info->id_column ? INDEX_BYTES : 0);
 }
 
-uint64_t row_cache_bytes(const struct store_info *info)
-{
-    uint64_t rows = (uint64_t)info->rows;
-    uint64_t bytes;
-    if (info->lengths != LENGTHS_ALIKE) {
-        uint64_t features = info->elements * element_bytes(info->element);
-        return __builtin_mul_overflow(rows, varying_row_bytes(info), &bytes) ||
-                       __builtin_add_overflow(bytes, features, &bytes)
-                   ? UINT64_MAX
-                   : bytes;
-    }
-    uint64_t each = row_cache_row_bytes(info->features, info->element, info->id_column != NULL);
-    return __builtin_mul_overflow(rows, each, &bytes) ? UINT64_MAX : bytes;
-}
-
 /* ---- life --------------------------------------------------------------- */
 
 static void row_cache_close(struct store *store)

@@ -22,8 +22,6 @@
 
 /* Most memory per row in a cache; `ids`: the store has an id column. */
 uint64_t row_cache_row_bytes(size_t features, enum element element, bool ids);
-/* Most memory for a cache of such a store. */
-uint64_t row_cache_bytes(const struct store_info *info);
 
 /* Begins to read `inner` (not opened with keys_only; store_open_with() may have read its rows),
  * which is borrowed until store_close() of the cache, which waits for the scan: label texts,

@@ -6,6 +6,8 @@
 #include "tests/unit/folder_unit.h"
 
 #include "common/file.h"
+#include "loader/store/row_cache.h"
+#include "loader/store/row_slots.h"
 #include "loader/store/store.h"
 #include "loader/store/store_writer.h"
 #include "loader/store_open.h"
@@ -293,6 +295,18 @@ static inline enum error try_place(const struct store_writer_ops *kind, const ch
     enum error error = store_writer_open(kind, &uri, table, false, &writer);
     store_writer_close(writer);
     return error;
+}
+
+/* The least memory in which a row cache keeps all rows. */
+static inline uint64_t cache_bytes(const struct store_info *info)
+{
+    bool has_ids = info->id_column != NULL;
+    uint64_t index = row_cache_row_bytes(0, info->element, has_ids) -
+                     row_cache_row_bytes(0, info->element, false);
+    if (info->lengths == LENGTHS_ALIKE)
+        return (uint64_t)info->rows * row_cache_row_bytes(info->features, info->element, has_ids);
+    return (uint64_t)info->rows * (ROW_SLOTS_VARYING_BYTES + index) +
+           info->elements * element_bytes(info->element);
 }
 
 #endif

@@ -94,7 +94,7 @@ static void check_kept(const char *query, uint64_t cache_bytes, bool kept)
 static void check_part(struct store *inner, const struct rows *rows)
 {
     const struct store_info *info = store_info(inner);
-    uint64_t all = row_cache_bytes(info), limits[] = {1, all / 2, all - 1};
+    uint64_t all = cache_bytes(info), limits[] = {1, all / 2, all - 1};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         struct store *cache = NULL;
         assert_ok(row_cache_open(inner, limits[i], 0, &cache));
@@ -111,8 +111,8 @@ static void check_cache(const char *text, const char *query)
     struct store *cache = NULL;
     struct rows rows;
     check_kept(query, UINT64_MAX, true);
-    check_kept(query, row_cache_bytes(store_info(inner)), true);
-    check_kept(query, row_cache_bytes(store_info(inner)) - 1, false);
+    check_kept(query, cache_bytes(store_info(inner)), true);
+    check_kept(query, cache_bytes(store_info(inner)) - 1, false);
     check_kept(query, 1, false);
     assert_ok(row_cache_open(inner, UINT64_MAX, 0, &cache));
     assert_string_equal(store_info(cache)->uri, store_info(inner)->uri);

@@ -166,7 +166,7 @@ static void check_same(struct store *store, const char *digest, const struct rig
 static void check_caches(struct store *inner, const struct right *right)
 {
     struct rows rows;
-    uint64_t all = row_cache_bytes(store_info(inner));
+    uint64_t all = cache_bytes(store_info(inner));
     const uint64_t limits[] = {UINT64_MAX, all, all - 1, all / 2, 1};
     rows_scan(&rows, inner, SCAN_FEATURES);
     check_values(&rows, right);

@@ -508,7 +508,7 @@ static void test_consecutive_ids(void **state)
     rows_scan(&rows, store, SCAN_FEATURES | SCAN_BAD_ROWS);
     check_run(store, &rows);
     for (uint64_t part = 1; part <= 4; part *= 2) {
-        assert_ok(row_cache_open(store, row_cache_bytes(store_info(store)) / part, 0, &cache));
+        assert_ok(row_cache_open(store, cache_bytes(store_info(store)) / part, 0, &cache));
         check_fetch(cache, &rows, part);
         assert_ok(row_cache_wait(cache));
         check_fetch(cache, &rows, part);
