@@ -344,3 +344,19 @@ const char *text_nearest(const char *word, const char *const candidates[], size_
     }
     return nearest;
 }
+
+size_t text_find(const char *text, size_t length, const char *const sorted[], size_t count)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strncmp(sorted[middle], text, length);
+        if (order == 0 && sorted[middle][length] == '\0')
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return count;
+}

@@ -230,21 +230,7 @@ enum error feature_recipe_finish(struct feature_recipe *recipe)
 
 size_t recipe_column_find(const struct recipe_column *column, const char *text, size_t length)
 {
-    size_t low = 0, high = column->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const char *other = column->categories[middle];
-        int order = strncmp(other, text, length);
-        if (order == 0)
-            order = other[length] != '\0';
-        if (order == 0)
-            return middle;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return column->count;
+    return text_find(text, length, (const char *const *)column->categories, column->count);
 }
 
 static bool is_same_column(const struct recipe_column *a, const struct recipe_column *b)

@@ -111,24 +111,11 @@ void label_dictionary_release(struct label_dictionary *dictionary)
 static bool find_text(const struct label_dictionary *dictionary, const char *text, size_t length,
                       double *ret_value)
 {
-    size_t low = 0;
-    size_t high = dictionary->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const char *other = dictionary->texts[middle];
-        int order = strncmp(other, text, length);
-        if (order == 0)
-            order = other[length] != '\0';
-        if (order == 0) {
-            *ret_value = (double)middle;
-            return true;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
+    size_t number = text_find(text, length, dictionary->texts, dictionary->count);
+    if (number == dictionary->count)
+        return false;
+    *ret_value = (double)number;
+    return true;
 }
 
 bool label_value(const struct label_dictionary *dictionary, const char *text, size_t length,

@@ -52,30 +52,15 @@ void label_check_free(struct label_check *check)
 
 /* ---- the sampler's labels in the store ---------------------------------- */
 
-/* A text's number in the store's sorted list; NAN: not found. */
-static double find_text(const struct store_info *store, const char *text)
-{
-    size_t low = 0;
-    size_t high = store->label_text_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(store->label_texts[middle], text);
-        if (order == 0)
-            return (double)middle;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NAN;
-}
-
+/* NAN: the store has no such label. */
 static double value_in_store(const struct store_info *store, const char *text)
 {
+    size_t length = strlen(text), count = store->label_text_count;
     double value;
-    if (store->label_kind == LABEL_TEXT)
-        return find_text(store, text);
-    return text_parse_real(text, strlen(text), &value) ? value : NAN;
+    if (store->label_kind != LABEL_TEXT)
+        return text_parse_real(text, length, &value) ? value : NAN;
+    size_t number = text_find(text, length, store->label_texts, count);
+    return number < count ? (double)number : NAN;
 }
 
 static enum error add_label(struct label_check *check, const cJSON *entry)

@@ -412,6 +412,22 @@ static void test_nearest(void **state)
     assert_null(text_nearest(endless, names, 4));
 }
 
+static void test_a_sorted_list(void **state)
+{
+    const char *const texts[] = {"", "a", "ab", "abc", "b", "\xc3\xa4"};
+    const size_t count = sizeof(texts) / sizeof(texts[0]);
+    (void)state;
+    for (size_t some = 0; some <= count; some++) {
+        for (size_t i = 0; i < count; i++)
+            assert_int_equal(text_find(texts[i], strlen(texts[i]), texts, some),
+                             i < some ? i : some);
+    }
+    assert_int_equal(text_find("abcd", 2, texts, count), 2); /* of its first two bytes */
+    assert_int_equal(text_find("abcd", 4, texts, count), count);
+    assert_int_equal(text_find("aa", 2, texts, count), count);
+    assert_int_equal(text_find("c", 1, texts, count), count);
+}
+
 static void test_one_is_not_many(void **state)
 {
     (void)state;
@@ -438,6 +454,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_quote_is_printable_and_bounded),
     cmocka_unit_test(test_quote_never_writes_beyond),
     cmocka_unit_test(test_nearest),
+    cmocka_unit_test(test_a_sorted_list),
     cmocka_unit_test(test_one_is_not_many),
 };
 
