@@ -83,4 +83,11 @@ void exchange_release_memory(struct exchange *exchange, struct remote *remote);
 /* Forgets the batches of a lost connection, which server 0 has taken back. */
 void exchange_lose_grants(struct exchange *exchange);
 
+/* ---- exchange_request.c ------------------------------------------------- */
+
+/* Sends `request` to servers [begin, end) and takes their answers; a server lost meanwhile is asked
+ * again. *ret_stale: all have answered, and one of them has another generation. */
+enum error exchange_ask(struct exchange *exchange, const struct wire_header *request, size_t begin,
+                        size_t end, bool *ret_stale) MUST_CHECK;
+
 #endif
