@@ -11,8 +11,8 @@
 /* Sums of differences from the first row, so that large values do not cost digits. */
 struct sums {
     size_t features;
-    int64_t rows,
-        units; /* so far; still to come: the last batch is cut where it runs into the next epoch */
+    int64_t rows;  /* so far */
+    int64_t units; /* still to come: the last batch is cut where it runs into the next epoch */
     double *first, *sum, *squares; /* [F + 1]: the features, and the target */
 };
 

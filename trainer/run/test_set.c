@@ -64,11 +64,12 @@ static enum error fill(void *context, const struct store_block *block)
 {
     struct filling *filling = context;
     const struct engine *engine = filling->set->engine;
-    size_t rows;
+    size_t step;
     if (stop_requested())
         return error_set(ERROR_CANCELLED, "stopped while the test store was read");
-    for (size_t at = 0; at<block->rows; at += rows> 0 ? rows : 1) {
-        rows = run_of_rows(filling, block, at);
+    for (size_t at = 0; at < block->rows; at += step) {
+        size_t rows = run_of_rows(filling, block, at);
+        step = rows > 0 ? rows : 1;
         enum error error = rows > 0 ? add(filling, block, at, rows) : OK;
         if (error)
             return error;
