@@ -12,8 +12,8 @@
  *
  * The imported table itself: id INTEGER PRIMARY KEY, label (INTEGER or TEXT) if there are labels,
  * weight REAL and "group" TEXT if the source named them, features BLOB: F bytes, or F little-endian
- * 32-bit floats or integers; and an index over everything but the features, named TABLE/keys, so
- * that a frame is built without reading them.
+ * 32-bit floats or integers; and an index over everything but the features, named TABLE/keys
+ * unless another table is, so that a frame is built without reading them.
  */
 #ifndef LOADER_SQLITE_SQLITE_FACTS_H
 #define LOADER_SQLITE_SQLITE_FACTS_H

@@ -178,6 +178,72 @@ static enum error drop_table(struct sqlite_writer *writer)
     return run_format(writer, sqlite3_mprintf("DROP %s \"%w\"", kind, writer->writer.table));
 }
 
+/* A name for the index of keys of a table: TABLE/keys, or if that is a table's, TABLE/keys2 and so
+ * on. sqlite3_free() it. */
+static enum error name_index(struct sqlite_writer *writer, const char *table, char **ret_name)
+{
+    sqlite3_stmt *statement = NULL;
+    enum error error =
+        sqlite_prepare(writer->connection, writer->path,
+                       "WITH RECURSIVE tried(n, name) AS (SELECT 1, ?1 || '/keys' UNION ALL "
+                       "SELECT n + 1, ?1 || '/keys' || (n + 1) FROM tried) "
+                       "SELECT name FROM tried WHERE name COLLATE NOCASE NOT IN "
+                       "(SELECT name FROM sqlite_master UNION ALL SELECT ?2) LIMIT 1",
+                       &statement);
+    if (error)
+        return error;
+    sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 2, writer->writer.table, -1, SQLITE_STATIC);
+    int result = sqlite3_step(statement);
+    if (result != SQLITE_ROW)
+        error = sqlite_refuse(writer->connection, result, writer->path, "work with it");
+    else if (!(*ret_name = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0))))
+        error = error_set_memory(strlen(table), "an index's name");
+    sqlite3_finalize(statement);
+    return error;
+}
+
+/* The index of keys of another table has the name of the one to be made. */
+static enum error rename_index(struct sqlite_writer *writer, const char *table, const char *sql)
+{
+    const char *taken = writer->writer.table;
+    char *head = sqlite3_mprintf("CREATE UNIQUE INDEX \"%w\"", taken);
+    char *name = NULL;
+    enum error error = head ? name_index(writer, table, &name)
+                            : error_set_memory(strlen(taken), "an SQLite statement");
+    if (!error && strncasecmp(sql, head, strlen(head)) == 0)
+        error =
+            run_format(writer, sqlite3_mprintf("DROP INDEX \"%w\"; CREATE UNIQUE INDEX \"%w\"%s",
+                                               taken, name, sql + strlen(head)));
+    sqlite3_free(name);
+    sqlite3_free(head);
+    return error;
+}
+
+static enum error free_name(struct sqlite_writer *writer)
+{
+    sqlite3_stmt *statement = NULL;
+    char *table = NULL, *sql = NULL;
+    enum error error = sqlite_prepare(
+        writer->connection, writer->path,
+        "SELECT tbl_name, sql FROM sqlite_master WHERE type = 'index' AND "
+        "name = ?1 COLLATE NOCASE AND substr(name, 1, length(tbl_name) + 5) = tbl_name || '/keys'",
+        &statement);
+    if (error)
+        return error;
+    sqlite3_bind_text(statement, 1, writer->writer.table, -1, SQLITE_STATIC);
+    if (sqlite3_step(statement) == SQLITE_ROW) {
+        table = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
+        sql = sqlite3_mprintf("%s", sqlite3_column_text(statement, 1));
+    }
+    sqlite3_finalize(statement);
+    if (table && sql)
+        error = rename_index(writer, table, sql);
+    sqlite3_free(table);
+    sqlite3_free(sql);
+    return error;
+}
+
 static enum error create_tables(struct sqlite_writer *writer)
 {
     const struct store_info *info = writer->writer.info;
@@ -190,6 +256,8 @@ static enum error create_tables(struct sqlite_writer *writer)
     if (error)
         return error;
     error = drop_table(writer);
+    if (!error)
+        error = free_name(writer);
     if (error)
         return error;
     return run_format(
@@ -438,12 +506,17 @@ static enum error sqlite_writer_add(struct store_writer *base, const struct stor
 static enum error create_index(struct sqlite_writer *writer)
 {
     const struct store_info *info = writer->writer.info;
-    return run_format(writer,
-                      sqlite3_mprintf("CREATE UNIQUE INDEX \"%w/keys\" ON \"%w\" (id%s%s%s)",
-                                      writer->writer.table, writer->writer.table,
-                                      has_label(writer) ? ", label" : "",
-                                      info->weight_column ? ", weight" : "",
-                                      info->group_column ? ", \"group\"" : ""));
+    char *name = NULL;
+    enum error error = name_index(writer, writer->writer.table, &name);
+    if (error)
+        return error;
+    error =
+        run_format(writer, sqlite3_mprintf("CREATE UNIQUE INDEX \"%w\" ON \"%w\" (id%s%s%s)", name,
+                                           writer->writer.table, has_label(writer) ? ", label" : "",
+                                           info->weight_column ? ", weight" : "",
+                                           info->group_column ? ", \"group\"" : ""));
+    sqlite3_free(name);
+    return error;
 }
 
 static enum error read_changes(struct sqlite_writer *writer, uint32_t *ret_changes)

@@ -251,8 +251,8 @@ static enum error make_length_statement(struct sqlite_store *store)
     return store->length_sql ? OK : error_set_memory(256, "an SQLite statement");
 }
 
-/* Of a table that import made: TABLE/keys, in files of earlier versions TABLE_keys. free() it;
- * NULL: there is none. */
+/* The only one of a table that is as import made it, whatever its name. free() it; NULL: there is
+ * none. */
 static enum error find_key_index(const struct sqlite_store *store, sqlite3 *connection,
                                  char **ret_index)
 {
@@ -260,9 +260,8 @@ static enum error find_key_index(const struct sqlite_store *store, sqlite3 *conn
     sqlite3_stmt *statement = NULL;
     *ret_index = NULL;
     char *sql = sqlite3_mprintf("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name "
-                                "COLLATE NOCASE = '%q' AND name COLLATE NOCASE IN ('%q/keys', "
-                                "'%q_keys')",
-                                name, name, name);
+                                "COLLATE NOCASE = '%q'",
+                                name);
     enum error error = query_row(connection, store->path, sql, &statement);
     if (error || !statement)
         return error;

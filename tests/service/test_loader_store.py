@@ -589,6 +589,22 @@ def test_keys_are_read_with_and_without_their_index(tmp_path, name):
     assert "3 units" in run("sampler", "build", "--store", path, "--out", tmp_path / "made.frame").stdout
 
 
+@pytest.mark.parametrize("names", [("a", "A/keys"), ("a/keys", "a"), ("a", "a/keys", "a/keys2", "a/keys/keys", "a")])
+def test_a_table_that_has_an_index_s_name(tmp_path, names):
+    path = tmp_path / "made.db"
+    source = write(tmp_path, "rows.csv", "label,a,b\n1,2,3\n4,5,6\n0,0,0\n")
+    for name in names:
+        run("loader", "import", source, f"sqlite:{path}?table={name}")
+    digests = {digest_of(f"sqlite:{path}?table={name}") for name in names}
+    assert len(digests) == 1
+    with sqlite3.connect(path) as database:
+        indexed = database.execute("SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND sql NOT NULL").fetchall()
+        assert sorted(indexed) == sorted((name,) for name in set(names))
+    database.close()
+    for name in names:
+        assert "3 units" in run("sampler", "build", "--store", f"sqlite:{path}?table={name}", "--out", tmp_path / "made.frame").stdout
+
+
 def created(folder, act):
     """The names of the files that are made in a folder while act() runs (inotify)."""
     libc = ctypes.CDLL(None)
