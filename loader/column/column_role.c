@@ -118,15 +118,25 @@ size_t column_names_find(const struct column_names *columns, const char *wanted,
     return alike == SIZE_MAX ? columns->count : alike;
 }
 
+const char *column_list_hint(const struct column_names *columns)
+{
+    for (size_t i = 0; i < columns->count; i++) {
+        if (strchr(columns->names[i], ',') || columns->names[i][0] == '"')
+            return "; in a list, one with a comma is written in quotes: \"a,b\",c";
+    }
+    return "";
+}
+
 static enum error refuse_name(const struct column_names *columns, enum column_role role,
                               const char *wanted, size_t length)
 {
     char shown[TEXT_QUOTE_BYTES];
     char list[NAME_LIST_BYTES];
-    return error_set(ERROR_USAGE, "%s=%s names no column; there %s %s", keys[role],
+    return error_set(ERROR_USAGE, "%s=%s names no column; there %s %s%s", keys[role],
                      text_quote(shown, sizeof(shown), wanted, length),
                      text_plural(columns->count, "is", "are"),
-                     name_list(columns->names, columns->count, list));
+                     name_list(columns->names, columns->count, list),
+                     role == COLUMN_FEATURE ? column_list_hint(columns) : "");
 }
 
 static enum error assign(const struct column_names *columns, enum column_role role,
@@ -145,15 +155,59 @@ static enum error assign(const struct column_names *columns, enum column_role ro
     return OK;
 }
 
+/* The end of a quoted name, whose quotes are removed; NULL: it has none. */
+static char *unquote(char *name)
+{
+    char *out = name;
+    for (const char *from = name + 1; *from; from++) {
+        if (*from == '"' && *++from != '"') {
+            char *end = name + (from - name);
+            if (*end && *end != ',')
+                return NULL;
+            *out = '\0';
+            return end;
+        }
+        *out++ = *from;
+    }
+    return NULL;
+}
+
+enum error column_list_next(char **at, const char *key, const char **ret_name)
+{
+    char *name = *at;
+    if (!name[0]) {
+        *ret_name = NULL;
+        return OK;
+    }
+    char shown[TEXT_QUOTE_BYTES];
+    text_quote(shown, sizeof(shown), name, strlen(name));
+    char *end = name[0] == '"' ? unquote(name) : name + strcspn(name, ",");
+    if (!end)
+        return error_set(ERROR_USAGE,
+                         "%s=: a name in quotes must end with a quote and a comma, or the list's "
+                         "end; \"\" is a quote in it: %s",
+                         key, shown);
+    *at = end + (*end == ',');
+    *end = '\0';
+    *ret_name = name;
+    return OK;
+}
+
 static enum error assign_features(const struct column_names *columns, const char *list,
                                   enum column_role *roles)
 {
-    enum error error = OK;
-    while (*list && !error) {
-        size_t length = strcspn(list, ",");
-        error = assign(columns, COLUMN_FEATURE, list, length, roles);
-        list += length + (list[length] == ',');
+    char *own = strdup(list);
+    if (!own)
+        return error_set_memory(strlen(list), "names of columns");
+    char *at = own;
+    const char *name;
+    enum error error;
+    while (!(error = column_list_next(&at, keys[COLUMN_FEATURE], &name)) && name) {
+        error = assign(columns, COLUMN_FEATURE, name, strlen(name), roles);
+        if (error)
+            break;
     }
+    free(own);
     return error;
 }
 

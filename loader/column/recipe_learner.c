@@ -92,26 +92,44 @@ struct recipe_learner *recipe_learner_new(const struct feature_recipe *recipe)
     return learner;
 }
 
+static enum error refuse_category(const struct column_names *columns, const char *name)
+{
+    char shown[TEXT_QUOTE_BYTES], names[NAME_LIST_BYTES];
+    return error_set(ERROR_USAGE, "onehot=%s names no column of features; they are %s%s",
+                     text_quote(shown, sizeof(shown), name, strlen(name)),
+                     name_list(columns->names, columns->count, names), column_list_hint(columns));
+}
+
+static enum error choose_categories(struct recipe_learner *learner, char *list,
+                                    const struct column_names *columns)
+{
+    const char *name;
+    enum error error;
+    while (!(error = column_list_next(&list, "onehot", &name)) && name) {
+        size_t column = column_names_find(columns, name, strlen(name));
+        if (column == columns->count)
+            return refuse_category(columns, name);
+        learner->columns[column].kind = KIND_CATEGORY;
+    }
+    return error;
+}
+
 /* The columns named by onehot=. */
 static enum error choose_kinds(struct feature_recipe *recipe, const struct column_names *columns)
 {
-    const char *list = recipe->request.onehot ? recipe->request.onehot : "";
+    const char *onehot = recipe->request.onehot ? recipe->request.onehot : "";
     struct recipe_learner *learner = recipe->learner;
-    bool all = strcmp(list, "*") == 0;
+    bool all = strcmp(onehot, "*") == 0;
     for (size_t i = 0; i < learner->count; i++)
         learner->columns[i].kind = all ? KIND_EITHER : KIND_NUMBER;
-    while (*list && !all) {
-        char shown[TEXT_QUOTE_BYTES], names[NAME_LIST_BYTES];
-        size_t length = strcspn(list, ",");
-        size_t column = column_names_find(columns, list, length);
-        if (column == columns->count)
-            return error_set(ERROR_USAGE, "onehot=%s names no column of features; they are %s",
-                             text_quote(shown, sizeof(shown), list, length),
-                             name_list(columns->names, columns->count, names));
-        learner->columns[column].kind = KIND_CATEGORY;
-        list += length + (list[length] == ',');
-    }
-    return OK;
+    if (all)
+        return OK;
+    char *list = strdup(onehot);
+    if (!list)
+        return error_set_memory(strlen(onehot), "names of columns");
+    enum error error = choose_categories(learner, list, columns);
+    free(list);
+    return error;
 }
 
 enum error recipe_learner_begin(struct feature_recipe *recipe, const struct column_names *columns)

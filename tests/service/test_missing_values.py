@@ -189,3 +189,33 @@ def test_imported_rows_train_a_model_of_the_table(trained, tmp_path, sampler):
     train(sampler, f"sqlite:{tmp_path}/made.db", tmp_path / "imported", 400, "--test-store", trained[0])
     path = write_csv(tmp_path / "test.csv", table(SEED + 2, 100, ("red", "blue", "green")))
     assert predictions(f"csv:{path}?label=y", tmp_path / "imported") == predictions(f"csv:{path}?label=y", trained[1])
+
+
+ODD = ["id", "y", "width, cm", '"a"', "per cent % & #?=", "a blank", "kind, of", "left out, too"]
+
+
+def test_names_that_need_quotes(server, tmp_path):  # noqa: F811
+    """In a list, names are quoted as in CSV; a single name is not; escapes are those of any URI."""
+    rows = [[i, "yes" if i % 2 else "no", i, i % 5, i % 7, i % 11, "ab"[i % 3 == 0], "x"] for i in range(40)]
+    with open(tmp_path / "odd.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([ODD, *rows])
+    columns = ", ".join('"' + name.replace('"', '""') + '" ' + kind
+                        for name, kind in zip(ODD, ("int", "text", "int", "int", "int", "int", "text", "text"), strict=True))
+    with sqlite3.connect(tmp_path / "odd.db") as database:
+        database.execute(f"CREATE TABLE odd({columns})")
+        database.executemany("INSERT INTO odd VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    database.close()
+    server.sql(f"CREATE TABLE odd({columns})", "COPY odd FROM STDIN (FORMAT csv, HEADER)", stdin=(tmp_path / "odd.csv").read_text())
+    stores = [f"csv:{tmp_path}/odd.csv?", f"sqlite:{tmp_path}/odd.db?", server.uri("odd") + "&"]
+    lists = 'label=y&features="width, cm","""a""",per cent %25 %26 #?=,a blank,"kind, of"'
+    chosen = [store + lists + '&onehot="kind, of"' for store in stores]
+    assert len({digest(uri) for uri in chosen}) == 1
+    assert all("5 of f32" not in info and "6 of f32" in info for info in (run("loader", "info", uri).stdout for uri in chosen))
+    one = [f'{store}label=width, cm&features="""a"""' for store in stores]
+    assert len({digest(uri) for uri in one}) == 1
+    for store in stores:
+        run_fails("loader", "info", f"{store}label=y&features=width, cm", status=2,
+                  says=["features=\"width\" names no column", 'one with a comma is written in quotes: "a,b",c'])
+        run_fails("loader", "info", f'{store}label=y&onehot=kind, of&features="kind, of"', status=2, says=["onehot=\"kind\"", '"a,b",c'])
+        for broken in ('"width, cm', '"width, cm"x', '"'):
+            run_fails("loader", "info", f"{store}label=y&features={broken}", status=2, says="a name in quotes must end with a quote")

@@ -1467,9 +1467,13 @@ with tombola.serve("range:100") as server:
 def test_serve_takes_the_parameters_of_a_store(package, tmp_path):  # noqa: F811
     (tmp_path / "people.csv").write_text("age;color;size;y\n20;red;1;0\n;blue;2;1\n40;;3;0\n")
     (tmp_path / "tokens.csv").write_text("label\n0,70000,8\n1,9\n")
+    (tmp_path / "odd.csv").write_text('"label, or not","a, b","""c""",d\n0,1,2,3\n1,4,5,6\n')
     run(package, """
 import os, sys, tombola
 os.chdir(sys.argv[1])
+odd = ("a, b", chr(34) + "c" + chr(34))
+with tombola.serve("odd.csv", label="label, or not", features=odd) as server, tombola.Loader(server) as loader:
+    assert loader.feature_names == odd
 for features in ("age,color", ["age", "color"], ("age", "color")):
     with tombola.serve("people.csv", label="y", features=features, missing="mean", onehot="*", unseen="bad", delimiter=";") as server:
         with tombola.Loader(server) as loader:

@@ -51,13 +51,19 @@ def program() -> str:
     return path
 
 
+def _item(value: Any) -> str:
+    """Of a list: a column's name with a comma is quoted as in CSV."""
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if "," in text or text.startswith('"') else text
+
+
 def _word(value: Any) -> str:
     """As the URI of a store, or an option of `serve`, has it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
         return json.dumps(value)
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return ",".join(map(_item, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def store_uri(store: str | os.PathLike[str], parameters: Mapping[str, Any]) -> str:
