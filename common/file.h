@@ -91,7 +91,8 @@ uint64_t file_writer_length(const struct file_writer *writer);
 const char *file_writer_temporary_path(const struct file_writer *writer);
 /* Its descriptor (read and write), for callers that write at their own offsets; borrowed. */
 int file_writer_descriptor(const struct file_writer *writer);
-/* Flush, fsync, rename over `path`, fsync the folder. Afterwards only close is legal. */
+/* Flush, fsync, rename over `path`, fsync the folder. Afterwards only close is legal. If the last
+ * step fails, the file is there, and the message says so. */
 enum error file_writer_commit(struct file_writer *writer) MUST_CHECK;
 /* Its two halves, for callers with something to check just before the rename. */
 enum error file_writer_sync(struct file_writer *writer) MUST_CHECK;

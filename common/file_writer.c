@@ -269,16 +269,22 @@ int file_writer_descriptor(const struct file_writer *writer)
 /* ---- publishing --------------------------------------------------------- */
 
 /* A rename is durable only once its folder is. File systems that cannot fsync folders return
- * EINVAL. */
-static enum error sync_folder_of(const char *path)
+ * EINVAL; a folder that may be written but not read is synced with all of its file system. If it
+ * fails, nobody knows what a disk holds, and renaming back could fail as well: the file stays. */
+static enum error sync_folder(const struct file_writer *writer)
 {
-    char *folder = folder_of(path);
+    char *folder = folder_of(writer->path);
     if (!folder)
         return ERROR_MEMORY;
     enum error error = OK;
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0 || (fsync(descriptor) && errno != EINVAL))
-        error = error_set_errno(ERROR_IO, errno, "cannot sync the folder of %s", path);
+    bool is_synced = descriptor >= 0 ? fsync(descriptor) == 0 || errno == EINVAL
+                                     : errno == EACCES && syncfs(writer->descriptor) == 0;
+    if (!is_synced)
+        error = error_set_errno(ERROR_IO, errno,
+                                "%s is complete and in its place, but a power cut may bring back "
+                                "what was there before: cannot sync its folder",
+                                writer->path);
     if (descriptor >= 0)
         close(descriptor);
     free(folder);
@@ -301,7 +307,7 @@ enum error file_writer_publish(struct file_writer *writer)
         return error_set_errno(ERROR_IO, errno, "cannot rename %s to %s", writer->temporary,
                                writer->path);
     writer->committed = true;
-    return sync_folder_of(writer->path);
+    return sync_folder(writer);
 }
 
 enum error file_writer_commit(struct file_writer *writer)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Row caches on disks that are full: rows come from the store, and the folder is left as it was."""
+"""Row caches on disks that are full: rows come from the store, and the folder is left as it was. Imports on disks that fail."""
 
 import json
 import os
+import subprocess
 
 import pytest
 
-from service import Sampler, run, wait_for
+from service import PATIENCE_S, Sampler, environment, program, run, wait_for
 
 ROWS, LIMIT = 20000, 1 << 40  # with a limit nobody asks beforehand whether the disk has room
 
@@ -68,3 +69,24 @@ def test_a_full_disk_makes_room_by_itself(pull, mounted, tmp_path):
     wait_for(lambda: pull(folder) and not first.exists() and list(folder.glob("*.rows")), "no room")
     found = json.loads(run("loader", "cache", "--cache", folder, "--json").stdout)["caches"]
     assert [one["state"] for one in found] == ["current"]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("file", ["a.db", "a.rows"])
+def test_a_folder_that_cannot_be_synced(file, strace, tmp_path):
+    """After the rename: the file is there, which the message says; before, the old one stays."""
+    def imported(rows, when):
+        (tmp_path / "rows.csv").write_text("label,a\n" + "1,2\n" * rows)
+        return subprocess.run([strace, "-f", "-q", "-o", "/dev/null", "-e", "trace=fsync", "-e", f"inject=fsync:error=EIO:when={when}",
+                               program("loader"), "import", tmp_path / "rows.csv", tmp_path / file],
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment())
+
+    def rows():
+        return json.loads(run("loader", "info", "--json", tmp_path / file).stdout)["rows"]
+
+    first = imported(3, 2)
+    assert first.returncode == 1 and rows() == 3
+    assert f"{file} is complete and in its place" in first.stderr and "cannot sync its folder: Input/output error" in first.stderr
+    second = imported(4, 1)
+    assert second.returncode == 1 and "in its place" not in second.stderr and rows() == 3
+    assert sorted(os.listdir(tmp_path)) == [file, "rows.csv"]
