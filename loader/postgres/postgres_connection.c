@@ -138,8 +138,12 @@ static enum error settle(const struct attempt *attempt, PGconn *connection)
 {
     if (PQsetnonblocking(connection, 1))
         return refuse_connection(connection);
-    return postgres_run(attempt->place, connection, POSTGRES_SETTINGS("SESSION"), PGRES_COMMAND_OK,
-                        NULL);
+    PGresult *result = NULL;
+    if (!PQsendQuery(connection, POSTGRES_SETTINGS("SESSION")))
+        return refuse_connection(connection);
+    enum error error = postgres_answer(attempt->place, connection, PGRES_COMMAND_OK, &result);
+    PQclear(result);
+    return error;
 }
 
 static enum error try_address(const struct attempt *attempt, PGconn **ret_connection)
@@ -256,6 +260,15 @@ bool postgres_is_gone(const PGconn *connection)
     return PQstatus(connection) != CONNECTION_OK;
 }
 
+/* The server's setting that ended the statement, or NULL. */
+static const char *timeout_of(const PGresult *result)
+{
+    const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    if (state && strcmp(state, "55P03") == 0)
+        return "lock_timeout";
+    return state && strcmp(state, "57014") == 0 ? "statement_timeout" : NULL;
+}
+
 static enum error code_of(const PGconn *connection, const PGresult *result)
 {
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
@@ -265,6 +278,8 @@ static enum error code_of(const PGconn *connection, const PGresult *result)
     if (state &&
         (strcmp(state, "42P05") == 0 || strcmp(state, "26000") == 0 || strcmp(state, "0A000") == 0))
         return ERROR_CONFLICT;
+    if (timeout_of(result))
+        return ERROR_TIMEOUT;
     /* A standby ends what is in the way of its recovery. */
     return state && strcmp(state, "40001") == 0 ? ERROR_NETWORK : ERROR_INPUT;
 }
@@ -274,8 +289,14 @@ static enum error refuse(const struct postgres_place *place, PGconn *connection,
 {
     char words[512];
     const char *message = result ? PQresultErrorMessage(result) : PQerrorMessage(connection);
-    return error_set(code_of(connection, result), "postgresql:%s: %s", place->shown,
-                     words_of(message[0] ? message : PQerrorMessage(connection), words));
+    const char *timeout = timeout_of(result);
+    words_of(message[0] ? message : PQerrorMessage(connection), words);
+    if (timeout && strstr(words, "timeout"))
+        return error_set(ERROR_TIMEOUT,
+                         "postgresql:%s: %s; ALTER ROLE ... SET %s, or options=-c%%20%s%%3D0 in "
+                         "the URI, allows more",
+                         place->shown, words, timeout, timeout);
+    return error_set(code_of(connection, result), "postgresql:%s: %s", place->shown, words);
 }
 
 /* A COPY continues after its result: there is no further one before it ends. */
@@ -297,14 +318,16 @@ static enum error flush(const struct postgres_place *place, PGconn *connection)
     return error;
 }
 
-enum error postgres_answer(const struct postgres_place *place, PGconn *connection, int wanted,
-                           PGresult **ret_result)
+typedef enum error await_input(const struct postgres_place *place, PGconn *connection);
+
+static enum error answer(const struct postgres_place *place, PGconn *connection, int wanted,
+                         await_input *await, PGresult **ret_result)
 {
     PGresult *last = NULL;
     enum error error = flush(place, connection);
     while (!error) {
         while (!error && PQisBusy(connection))
-            error = postgres_await_input(place, connection);
+            error = await(place, connection);
         PGresult *next = error ? NULL : PQgetResult(connection);
         if (!next)
             break;
@@ -328,13 +351,52 @@ enum error postgres_answer(const struct postgres_place *place, PGconn *connectio
     return error;
 }
 
+enum error postgres_answer(const struct postgres_place *place, PGconn *connection, int wanted,
+                           PGresult **ret_result)
+{
+    return answer(place, connection, wanted, postgres_await_input, ret_result);
+}
+
+/* Is the server at work on the connection's statement? Also false behind poolers, which invent the
+ * number of the server's process. */
+static bool is_at_work(const struct postgres_place *place, const PGconn *connection)
+{
+    char sql[256];
+    PGconn *other = NULL;
+    PGresult *result = NULL;
+    snprintf(sql, sizeof(sql),
+             "SELECT 1 FROM pg_stat_activity WHERE pid = %d AND state = 'active' AND "
+             "wait_event_type IS DISTINCT FROM 'Lock'",
+             PQbackendPID(connection));
+    enum error error = postgres_connect(place, &other);
+    if (!error && PQsendQuery(other, sql))
+        error = postgres_answer(place, other, PGRES_TUPLES_OK, &result);
+    bool is_at_work = !error && PQntuples(result) == 1;
+    PQclear(result);
+    PQfinish(other);
+    return is_at_work;
+}
+
+enum error postgres_await_work(const struct postgres_place *place, PGconn *connection)
+{
+    struct error_report report;
+    for (;;) {
+        enum error error = postgres_await_input(place, connection);
+        if (error != ERROR_TIMEOUT)
+            return error;
+        error_report_take(error, &report);
+        if (!is_at_work(place, connection))
+            return error_restore(&report);
+    }
+}
+
 enum error postgres_run(const struct postgres_place *place, PGconn *connection, const char *sql,
                         int wanted, PGresult **ret_result)
 {
     PGresult *result = NULL;
     if (!PQsendQuery(connection, sql))
         return refuse(place, connection, NULL);
-    enum error error = postgres_answer(place, connection, wanted, &result);
+    enum error error = answer(place, connection, wanted, postgres_await_work, &result);
     if (ret_result)
         *ret_result = result;
     else

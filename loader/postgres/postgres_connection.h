@@ -19,6 +19,9 @@ struct pg_result;
  * run in another session. */
 #define POSTGRES_SETTINGS(scope) \
     "SET " scope " extra_float_digits = 1; SET " scope " datestyle = 'ISO'"
+/* In transactions that may take long, as pg_dump does; locks are still awaited for lock_timeout. */
+#define POSTGRES_NO_TIMEOUTS \
+    "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
 #define POSTGRES_ANSWER_MS 60000    /* gives up on a server that is silent for this long */
 #define POSTGRES_RECONNECT_MS 13000 /* long enough for a server to restart */
 
@@ -33,11 +36,12 @@ enum error postgres_reconnect(const struct postgres_place *place,
 /* Waits for the response to the last query and returns its last result, which the caller clears
  * (NULL on error). Its ExecStatusType must be `wanted`, otherwise the server's message is the
  * error: ERROR_NETWORK if the connection is gone (postgres_is_gone()), or a standby broke the query
- * off to recover; ERROR_CONFLICT if the session's prepared statements are not this client's (a
- * pooler shares it); else ERROR_INPUT. */
+ * off to recover; ERROR_TIMEOUT if a timeout of the server's or role's did, and from
+ * POSTGRES_ANSWER_MS on; ERROR_CONFLICT if the session's prepared statements are not this client's
+ * (a pooler shares it); else ERROR_INPUT. */
 enum error postgres_answer(const struct postgres_place *place, struct pg_conn *connection,
                            int wanted, struct pg_result **ret_result) MUST_CHECK;
-/* A command without parameters. `ret_result` may be NULL. */
+/* A command without parameters. `ret_result` may be NULL. Waits as postgres_await_work(). */
 enum error postgres_run(const struct postgres_place *place, struct pg_conn *connection,
                         const char *sql, int wanted, struct pg_result **ret_result) MUST_CHECK;
 /* Identifies the database independently of how URIs spell its location: free() it. NULL: the
@@ -62,5 +66,10 @@ bool postgres_is_gone(const struct pg_conn *connection);
 /* Waits until the server has sent something to read. */
 enum error postgres_await_input(const struct postgres_place *place,
                                 struct pg_conn *connection) MUST_CHECK;
+/* The same for as long as the server says, each POSTGRES_ANSWER_MS and to another connection, that
+ * it works on what it was asked, and does not wait for a lock: sorting a large table takes a
+ * while. */
+enum error postgres_await_work(const struct postgres_place *place,
+                               struct pg_conn *connection) MUST_CHECK;
 
 #endif

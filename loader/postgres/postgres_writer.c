@@ -247,8 +247,9 @@ static enum error send_piece(struct postgres_writer *writer)
     return error;
 }
 
-static const char begin_sql[] = "BEGIN; SET LOCAL synchronous_commit = on; "
-                                "CREATE TABLE %s (id bigint NOT NULL%s%s%s%s)";
+static const char begin_sql[] =
+    "BEGIN; SET LOCAL synchronous_commit = on; " POSTGRES_NO_TIMEOUTS "; "
+    "CREATE TABLE %s (id bigint NOT NULL%s%s%s%s)";
 
 static enum error postgres_writer_begin(struct store_writer *base)
 {

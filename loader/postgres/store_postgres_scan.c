@@ -75,7 +75,7 @@ static enum error next_piece(struct pass *pass, char **ret_bytes, int *ret_lengt
 {
     enum error error = OK;
     while ((*ret_length = PQgetCopyData(pass->connection, ret_bytes, 1)) == 0 && !error)
-        error = postgres_await_input(&pass->store->place, pass->connection);
+        error = postgres_await_work(&pass->store->place, pass->connection);
     if (!error && *ret_length == -2)
         error = error_set(ERROR_NETWORK, "postgresql:%s went away after %lld %s: %.300s",
                           pass->store->place.shown, (long long)pass->rows,
@@ -136,7 +136,8 @@ static enum error copy_out(struct pass *pass)
         return ERROR_MEMORY;
     enum error error =
         postgres_run(&store->place, pass->connection,
-                     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " POSTGRES_SETTINGS("LOCAL"),
+                     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " POSTGRES_SETTINGS(
+                         "LOCAL") "; " POSTGRES_NO_TIMEOUTS,
                      PGRES_COMMAND_OK, NULL);
     PGresult *result = NULL;
     if (!error)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, SEED, Program, free_port, program, run, run_fails, wait_for
+from conftest import LONG, PATIENCE_S, SEED, Program, free_port, program, run, run_fails, wait_for
 from postgres_server import Server, built_with_libpq, server  # noqa: F401, fixtures
 
 ROWS = 3000
@@ -475,3 +475,39 @@ def test_sigterm_while_the_server_is_silent(server, tmp_path):
     assert time.monotonic() - start < PATIENCE_S / 4
     building.finish()
     assert not (tmp_path / "out").exists()
+
+
+def test_timeouts_of_a_role(server, csv, tmp_path):
+    """Long work sets its own; what waits for a lock says which setting ended it."""
+    server.sql("CREATE VIEW slow AS SELECT rows.* FROM rows, (SELECT pg_sleep(0.5)) AS slept",
+               "CREATE FUNCTION rest() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); END'",
+               "CREATE ROLE hasty LOGIN SUPERUSER PASSWORD 'right one'", "ALTER ROLE hasty SET statement_timeout = 200",
+               "ALTER ROLE hasty SET lock_timeout = 200", "ALTER ROLE hasty SET idle_in_transaction_session_timeout = 200")
+    slow = server.uri("slow", "&" + KEYS).replace("tombola:", "hasty:")
+    assert digest(slow) == digest(server.uri("rows", "&" + KEYS))
+    assert f"{ROWS} units" in run("sampler", "build", "--store", slow, "--out", tmp_path / "slow.frame").stdout
+    made = server.uri("made").replace("tombola:", "hasty:")
+    server.sql("CREATE EVENT TRIGGER resting ON ddl_command_end EXECUTE FUNCTION rest()")
+    try:
+        run("loader", "import", f"csv:{csv}?{KEYS}", made)
+    finally:
+        server.sql("DROP EVENT TRIGGER resting")
+    holder = subprocess.Popen(["psql", "-q", "-X", "-h", str(server.folder), "-p", str(server.port), "-U", "tombola", "postgres"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        holder.stdin.write("BEGIN; LOCK TABLE made;\n\\echo held\n")
+        holder.stdin.flush()
+        assert holder.stdout.readline() == "held\n"
+        run_fails("loader", "import", f"csv:{csv}?{KEYS}", made, "--force", status=1, says=["lock timeout", "options=-c%20lock_timeout%3D0"])
+        run_fails("loader", "import", f"csv:{csv}?{KEYS}", made + "&options=-c%20lock_timeout%3D100", "--force", status=1, says="lock timeout")
+    finally:
+        holder.stdin.close()
+        holder.wait(PATIENCE_S)
+    run("loader", "import", f"csv:{csv}?{KEYS}", made, "--force")
+
+
+def test_a_server_may_work_for_more_than_a_minute(server, csv, tmp_path):
+    """With --long; its silence is not taken for that of a dead one."""
+    server.sql(f"CREATE VIEW sorting AS SELECT rows.* FROM rows, (SELECT pg_sleep({62 if LONG else 1})) AS slept")
+    built = run("sampler", "build", "--store", server.uri("sorting", "&" + KEYS), "--out", tmp_path / "sorted.frame", timeout=2 * PATIENCE_S)
+    assert f"{ROWS} units" in built.stdout
