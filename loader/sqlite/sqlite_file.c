@@ -188,6 +188,8 @@ enum error sqlite_refuse(sqlite3 *connection, int result, const char *path, cons
         return error_set(code, "%s: cannot %s: no space left on the device", path, doing);
     if (result == SQLITE_IOERR_WRITE)
         words = "a write failed, by an error of the disk or over a limit of file size";
+    if (result == SQLITE_IOERR_READ)
+        words = "a read failed, by an error of the disk";
     return error_set(code, "%s: cannot %s: %s", path, doing, words);
 }
 

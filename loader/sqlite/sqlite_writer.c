@@ -510,11 +510,18 @@ static enum error create_index(struct sqlite_writer *writer)
     enum error error = name_index(writer, writer->writer.table, &name);
     if (error)
         return error;
-    error =
-        run_format(writer, sqlite3_mprintf("CREATE UNIQUE INDEX \"%w\" ON \"%w\" (id%s%s%s)", name,
-                                           writer->writer.table, has_label(writer) ? ", label" : "",
-                                           info->weight_column ? ", weight" : "",
-                                           info->group_column ? ", \"group\"" : ""));
+    char *sql = sqlite3_mprintf("CREATE UNIQUE INDEX \"%w\" ON \"%w\" (id%s%s%s)", name,
+                                writer->writer.table, has_label(writer) ? ", label" : "",
+                                info->weight_column ? ", weight" : "",
+                                info->group_column ? ", \"group\"" : "");
+    int result = sql ? sqlite3_exec(writer->connection, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+    if (result == SQLITE_CORRUPT) /* what SQLite makes of EIO, also in its temporary file */
+        result = SQLITE_IOERR_READ;
+    if (result != SQLITE_OK)
+        error = sqlite_refuse(writer->connection, result, writer->path,
+                              "sort its keys, for which SQLite makes a temporary file in "
+                              "SQLITE_TMPDIR, TMPDIR or /var/tmp");
+    sqlite3_free(sql);
     sqlite3_free(name);
     return error;
 }

@@ -90,3 +90,27 @@ def test_a_folder_that_cannot_be_synced(file, strace, tmp_path):
     second = imported(4, 1)
     assert second.returncode == 1 and "in its place" not in second.stderr and rows() == 3
     assert sorted(os.listdir(tmp_path)) == [file, "rows.csv"]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("call, says", [(None, "no space left on the device"), ("pwrite64", "a write failed"), ("pread64", "a read failed")])
+def test_the_temporary_file_of_sqlite_fails(call, says, strace, mounted, tmp_path):
+    """Which sorts the keys, on another disk perhaps: no database is malformed."""
+    (tmp_path / "rows.csv").write_text("label,a\n" + "".join(f"{n % 9}{'x' * 150},{n % 256}\n" for n in range(150000)))
+    (tmp_path / "made").mkdir()
+
+    def imported(*options, **more):
+        return subprocess.run([strace, "-f", "-y", "-q", "-o", tmp_path / "trace", "-e", f"trace={call or 'none'}", *options,
+                               program("loader"), "import", tmp_path / "rows.csv", tmp_path / "made/a.db"],
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment(more))
+
+    if call:
+        assert imported().returncode == 0
+        calls = [line for line in (tmp_path / "trace").read_text().splitlines() if f"{call}(" in line]
+        sorting = next(i for i, line in enumerate(calls) if "/etilqs_" in line)
+        (tmp_path / "made/a.db").unlink()
+        done = imported("-e", f"inject={call}:error=EIO:when={sorting + 20}")
+    else:
+        done = imported(SQLITE_TMPDIR=str(mounted("tmpfs", 1 << 20)))
+    assert done.returncode == 1 and says in done.stderr and "cannot sort its keys" in done.stderr, done.stderr
+    assert "SQLITE_TMPDIR" in done.stderr and os.listdir(tmp_path / "made") == []
