@@ -125,6 +125,11 @@ enum error file_open_read(const char *path, int *ret_descriptor)
     return open_to_read(path, false, ret_descriptor);
 }
 
+enum error file_as_input(enum error error, const char *path)
+{
+    return error == ERROR_IO && access(path, R_OK) && errno == EACCES ? ERROR_INPUT : error;
+}
+
 enum error file_open_own(const char *path, int flags, int *ret_descriptor)
 {
     int descriptor = open_at_once(path, flags | O_NOFOLLOW);

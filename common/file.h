@@ -34,6 +34,9 @@ bool file_identity_equal(const struct file_identity *a, const struct file_identi
 /* Opens a regular file for reading. A folder, pipe or device is ERROR_INPUT; every error names the
  * path. Never waits for a pipe's other end. */
 enum error file_open_read(const char *path, int *ret_descriptor) MUST_CHECK;
+/* ERROR_INPUT instead of ERROR_IO if this process may not read `path`: when a program opens the
+ * files it was given, such a one is bad input, as a missing one. Later on, it is a failure. */
+enum error file_as_input(enum error error, const char *path);
 
 /* Opens a file in one of our own folders, with the `flags` of open(2) and mode 0666 & ~umask. Only
  * a regular file (else ERROR_INPUT), never through a symbolic link; never waits. ERROR_NOT_FOUND:

@@ -139,7 +139,7 @@ enum error store_uris_visit(const char *text, enum error (*visit)(void *, const 
 static enum error check_file(void *context, const char *path)
 {
     int descriptor;
-    enum error error = file_open_read(path, &descriptor);
+    enum error error = file_as_input(file_open_read(path, &descriptor), path);
     (void)context;
     if (!error)
         close(descriptor);

@@ -341,7 +341,7 @@ static enum error take_config(struct parse *parse, const char *path)
     cJSON *json = NULL;
     char what[NAME_BYTES + 64];
     snprintf(what, sizeof(what), "config file %s", path);
-    enum error error = file_read_whole(path, &text);
+    enum error error = file_as_input(file_read_whole(path, &text), path);
     if (error)
         error = error_prefix(error, "--config: ");
     if (!error)

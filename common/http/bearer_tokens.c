@@ -301,7 +301,7 @@ enum error bearer_tokens_read(const struct token_grammar *grammar, const char *p
     struct buffer text = BUFFER_INIT(TOKENS_FILE_LIMIT_BYTES);
     char what[ERROR_MESSAGE_BYTES / 4];
     snprintf(what, sizeof(what), "--token-file %s", path);
-    enum error error = file_read_whole(path, &text);
+    enum error error = file_as_input(file_read_whole(path, &text), path);
     if (error)
         error = error_prefix(error, "--token-file: ");
     if (!error)

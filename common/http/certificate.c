@@ -80,7 +80,7 @@ static enum error check_pair(gnutls_x509_crt_t own, gnutls_privkey_t key, const 
 
 static enum error read_file(const char *option, const char *path, struct buffer *buffer)
 {
-    enum error error = file_read_whole(path, buffer);
+    enum error error = file_as_input(file_read_whole(path, buffer), path);
     if (error)
         return error_prefix(error, "--%s: ", option);
     if (buffer->length == 0)

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "common/array.h"
+#include "common/file.h"
 
 void store_files_release(struct store_files *files)
 {
@@ -64,7 +65,8 @@ static enum error list_folder(struct store_files *files, const char *folder, con
     enum error error = OK;
     DIR *entries = opendir(folder);
     if (!entries)
-        return error_set_errno(ERROR_IO, errno, "cannot read the folder %s", folder);
+        return file_as_input(error_set_errno(ERROR_IO, errno, "cannot read the folder %s", folder),
+                             folder);
     for (struct dirent *entry; !error && (entry = readdir(entries));) {
         char *path;
         if (entry->d_name[0] == '.' || !store_path_ends_in(entry->d_name, endings))

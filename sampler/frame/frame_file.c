@@ -175,7 +175,7 @@ enum error mapped_file_open(const char *path, struct mapped_file *ret_file)
     struct mapped_file file = {.path = strdup(path), .descriptor = -1};
     enum error error = file.path ? OK : error_set_memory(strlen(path), "a file's name");
     if (!error)
-        error = file_open_read(path, &file.descriptor);
+        error = file_as_input(file_open_read(path, &file.descriptor), path);
     if (!error)
         error = map(&file);
     if (!error)

@@ -423,6 +423,31 @@ def test_bad_usage(arguments, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv"]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.db", "a.rows", "folder", "part-*.csv"])
+def test_what_may_not_be_read_is_like_what_is_not_there(name, tmp_path):
+    """Status 2; as root, who may read everything, without that right."""
+    powerless = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+    (tmp_path / "folder").mkdir()
+    for file in ("a.csv", "part-1.csv", "folder/b.csv"):
+        write(tmp_path, file, "label,a\n1,2\n")
+    for file in ("a.db", "a.rows"):
+        run("loader", "import", tmp_path / "a.csv", tmp_path / file)
+    run("sampler", "build", "--store", tmp_path / "a.csv", "--out", tmp_path / "a.frame")
+    for file in ("part-1.csv" if "part" in name else name, "a.frame"):
+        (tmp_path / file).chmod(0)
+    store = f"csv:{tmp_path}/{name}" if "." not in name or "*" in name else f"{tmp_path}/{name}"
+    commands = [("loader", "info", store), ("loader", "import", store, f"{tmp_path}/new.rows"), ("sampler", "info", f"{tmp_path}/a.frame"),
+                ("sampler", "serve", "--store", store), ("sampler", "serve", "--frame", f"{tmp_path}/a.frame"),
+                ("sampler", "serve", "--store", "range:9", "--token-file", f"{tmp_path}/a.frame"),
+                ("sampler", "serve", "--config", f"{tmp_path}/a.frame")]
+    for which, *arguments in commands:
+        done = subprocess.run([*powerless, program(which), *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+                              env=environment())
+        assert (done.returncode, done.stdout) == (2, "") and "Permission denied" in done.stderr, done.stderr
+        assert f"{tmp_path}/" in done.stderr
+    (tmp_path / "folder").chmod(0o700)
+
+
 # ---- all or nothing ----------------------------------------------------------------------------------
 
 
