@@ -59,6 +59,15 @@ static enum error add(struct store_files *files, size_t *capacity, char *path)
     return error;
 }
 
+/* The next entry; NULL: *ret_failed is 0 at the end, else why the rest is unknown. */
+static struct dirent *next_entry(DIR *entries, int *ret_failed)
+{
+    errno = 0;
+    struct dirent *entry = readdir(entries);
+    *ret_failed = entry ? 0 : errno;
+    return entry;
+}
+
 static enum error list_folder(struct store_files *files, const char *folder, const char *endings)
 {
     size_t capacity = 0;
@@ -67,7 +76,8 @@ static enum error list_folder(struct store_files *files, const char *folder, con
     if (!entries)
         return file_as_input(error_set_errno(ERROR_IO, errno, "cannot read the folder %s", folder),
                              folder);
-    for (struct dirent *entry; !error && (entry = readdir(entries));) {
+    int failed = 0;
+    for (struct dirent *entry; !error && (entry = next_entry(entries, &failed));) {
         char *path;
         if (entry->d_name[0] == '.' || !store_path_ends_in(entry->d_name, endings))
             continue;
@@ -76,17 +86,49 @@ static enum error list_folder(struct store_files *files, const char *folder, con
         error = add(files, &capacity, path);
     }
     closedir(entries);
+    if (!error && failed)
+        error = error_set_errno(ERROR_IO, failed, "cannot read the folder %s", folder);
     if (!error && files->count == 0)
         error = error_set(ERROR_INPUT, "%s is a folder without files whose names end in %s", folder,
                           endings);
     return error;
 }
 
+/* glob() takes a folder that fails in the middle for one that ends there. */
+static _Thread_local int glob_failed;
+
+static void *open_for_glob(const char *path)
+{
+    return opendir(path);
+}
+
+static struct dirent *read_for_glob(void *entries)
+{
+    int failed = 0;
+    struct dirent *entry = next_entry(entries, &failed);
+    glob_failed = failed ? failed : glob_failed;
+    return entry;
+}
+
+static void close_for_glob(void *entries)
+{
+    closedir(entries);
+}
+
 static enum error list_matches(struct store_files *files, const char *pattern)
 {
-    glob_t matches;
+    glob_t matches = {.gl_opendir = open_for_glob,
+                      .gl_readdir = read_for_glob,
+                      .gl_closedir = close_for_glob,
+                      .gl_lstat = lstat,
+                      .gl_stat = stat};
     size_t capacity = 0;
-    int failed = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &matches);
+    glob_failed = 0;
+    int failed = glob(pattern, GLOB_NOSORT | GLOB_ERR | GLOB_ALTDIRFUNC, NULL, &matches);
+    if (glob_failed) {
+        globfree(&matches);
+        return error_set_errno(ERROR_IO, glob_failed, "cannot look for %s", pattern);
+    }
     if (failed == GLOB_NOMATCH)
         return error_set(ERROR_NOT_FOUND, "%s: no file has such a name", pattern);
     if (failed == GLOB_NOSPACE)

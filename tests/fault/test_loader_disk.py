@@ -114,3 +114,19 @@ def test_the_temporary_file_of_sqlite_fails(call, says, strace, mounted, tmp_pat
         done = imported(SQLITE_TMPDIR=str(mounted("tmpfs", 1 << 20)))
     assert done.returncode == 1 and says in done.stderr and "cannot sort its keys" in done.stderr, done.stderr
     assert "SQLITE_TMPDIR" in done.stderr and os.listdir(tmp_path / "made") == []
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("store", ["", "/part-*.csv"])
+def test_a_folder_whose_entries_cannot_all_be_read(store, strace, tmp_path):
+    """Those that were not listed are not taken for none."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for n in range(300):
+        (folder / f"part-{n}-{'x' * 200}.csv").write_text("label,a\n1,2\n")
+    for when in (1, 2, 3):  # the third time there is nothing left
+        done = subprocess.run([strace, "-f", "-q", "-o", tmp_path / "trace", "-P", folder, "-e", "trace=getdents64",
+                               "-e", f"inject=getdents64:error=EIO:when={when}", program("loader"), "info", f"csv:{folder}{store}"],
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment())
+        assert done.returncode == 1 and "folder" in done.stderr and "Input/output error" in done.stderr, done.stdout + done.stderr
+    assert json.loads(run("loader", "info", "--json", f"csv:{folder}{store}").stdout)["rows"] == 300
