@@ -167,9 +167,15 @@ static enum error find_keys(sqlite3 *connection, const char *path, const char *t
                        table, ret_keys);
 }
 
+/* `id` NULL: there is none, of a URI that asked for row numbers or did not. */
 static enum error refuse_id(const struct sqlite_table *table, const char *path, const char *id,
-                            bool rows)
+                            bool asked, bool rows)
 {
+    if (!id && asked)
+        return error_set(ERROR_INPUT,
+                         "%s: %s \"%s\" has no row numbers%s; id= must name the column of the ids",
+                         path, table->view ? "view" : "table", table->name,
+                         table->view ? "" : " (it is WITHOUT ROWID)");
     if (!id)
         return error_set(ERROR_INPUT,
                          "%s: %s \"%s\" has no column \"id\" and no INTEGER PRIMARY KEY; id= "
@@ -250,7 +256,7 @@ static enum error choose_way(struct sqlite_table *table, sqlite3 *connection, co
         error = find_row_name(table, connection, path);
         found = table->row_name;
     }
-    return error || found ? error : refuse_id(table, path, id, false);
+    return error || found ? error : refuse_id(table, path, id, false, false);
 }
 
 /* The INTEGER PRIMARY KEY, whatever its name. */
@@ -270,13 +276,14 @@ static enum error choose_id(struct sqlite_table *table, sqlite3 *connection, con
     bool rows = false;
     enum error error = table->view ? OK : has_rowid(connection, path, table->name, rowid, &rows);
     const char *id = table->key_of[COLUMN_ID];
+    bool asked = !id && choice->names[COLUMN_ID] && choice->names[COLUMN_ID][0];
     bool by_row = !id && choice->names[COLUMN_ID] && rows;
     if (!error && !by_row)
         error = find_keys(connection, path, table->name, &keys);
     if (!error && !id && !choice->names[COLUMN_ID])
         id = default_id(table, &keys);
     if (!error && !by_row && !id)
-        error = refuse_id(table, path, NULL, rows);
+        error = refuse_id(table, path, NULL, asked, rows);
     if (!error && !by_row && !find(&keys, id))
         error = choose_way(table, connection, path, id);
     if (!error)
@@ -287,9 +294,11 @@ static enum error choose_id(struct sqlite_table *table, sqlite3 *connection, con
 
 /* ---- columns ------------------------------------------------------------ */
 
-static bool is_rowid(const char *name)
+/* A column of that name hides the row numbers. */
+static bool is_rowid(const char *name, const struct column_names *columns)
 {
-    return name && sqlite3_stricmp(name, rowid) == 0;
+    return name && sqlite3_stricmp(name, rowid) == 0 &&
+           column_names_find(columns, rowid, strlen(rowid)) == columns->count;
 }
 
 /* An imported table records the roles of its columns, unless the URI gives others. */
@@ -339,7 +348,7 @@ static enum error assign_roles(struct sqlite_table *table, sqlite3 *connection, 
     enum column_role *roles = array_new(table->count, sizeof(*roles), "the columns of a table");
     if (!roles)
         return ERROR_MEMORY;
-    if (is_rowid(choice->names[COLUMN_ID]))
+    if (is_rowid(choice->names[COLUMN_ID], &names))
         without_rowid.names[COLUMN_ID] = ""; /* it is no column */
     enum error error = column_roles_assign(&names, &without_rowid, true, roles);
     if (error) {

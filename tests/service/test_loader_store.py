@@ -196,6 +196,20 @@ def test_a_table_without_keys_gives_the_same_rows(tmp_path):
             (i * 37 % 101, i % 10) for i in range(101))
 
 
+@pytest.mark.parametrize("name", ["rowid", "RowId"])
+def test_a_column_called_rowid_is_a_column(name, tmp_path):
+    """As for SQLite, which finds it by that name: it is the id then, and no feature."""
+    with sqlite3.connect(tmp_path / "a.db") as database:
+        database.executescript(f"CREATE TABLE t({name}, label, a); INSERT INTO t VALUES (9, 1, 2), (8, 0, 3);"
+                               f"CREATE TABLE u({name}, label, a); INSERT INTO u VALUES (9, 1, 2), (9, 0, 3);"
+                               "CREATE TABLE w(id INTEGER PRIMARY KEY, label, a) WITHOUT ROWID; INSERT INTO w VALUES (1, 1, 2)")
+    database.close()
+    found = info(f"sqlite:{tmp_path}/a.db?table=t&id=rowid")
+    assert (found["columns"], found["id_column"]) == (["a"], name)
+    run_fails("loader", "info", f"sqlite:{tmp_path}/a.db?table=u&id=rowid", status=2, says="has the id 9 twice")
+    run_fails("loader", "info", f"sqlite:{tmp_path}/a.db?table=w&id=rowid", status=2, says="has no row numbers (it is WITHOUT ROWID)")
+
+
 def test_a_view_is_not_passed_over(tmp_path):
     path = tmp_path / "view.db"
     with sqlite3.connect(path) as database:

@@ -140,7 +140,7 @@ static void test_ids_of_several_kinds(void **state)
     refuse_table("CREATE TABLE t(a, b); INSERT INTO t VALUES (1,1)", "", ERROR_INPUT, "id=rowid");
     refuse_table("CREATE TABLE t(a TEXT PRIMARY KEY, b) WITHOUT ROWID;"
                  "INSERT INTO t VALUES ('x',1)",
-                 "id=rowid", ERROR_INPUT, "no column \"id\" and no INTEGER PRIMARY KEY");
+                 "id=rowid", ERROR_INPUT, "table \"t\" has no row numbers (it is WITHOUT ROWID)");
     refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (-1,1)", "",
                  ERROR_INPUT, "id -1: column \"id\" is \"-1\"; an id from 0 to");
     refuse_table("CREATE TABLE t(id UNIQUE, a); INSERT INTO t VALUES ('x',1)", "", ERROR_INPUT,
@@ -252,7 +252,7 @@ static void test_views(void **state)
     check_keys("view.db", "", ids, 2);
     refuse_sqlite("view.db", "table=other", ERROR_INPUT, "it has \"raw\", \"samples\"");
     refuse_sqlite("view.db", "id=a", ERROR_INPUT, "\"samples\" is a view, and its rows cannot");
-    refuse_sqlite("view.db", "id=rowid", ERROR_INPUT, "view \"samples\" has no column \"id\"");
+    refuse_sqlite("view.db", "id=rowid", ERROR_INPUT, "view \"samples\" has no row numbers; id=");
     refuse_table("CREATE TABLE raw(id INTEGER, a); INSERT INTO raw VALUES (1,2);"
                  "CREATE VIEW samples AS SELECT * FROM raw",
                  "", ERROR_INPUT, "CREATE TABLE t AS SELECT * FROM \"samples\"");
