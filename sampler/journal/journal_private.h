@@ -14,6 +14,9 @@
 /* Compacted when it exceeds twice the size of its ledgers at the last compaction by this much. */
 #define JOURNAL_LONG_BYTES ((uint64_t)16 << 20)
 #define JOURNAL_RETRY_MS 250
+/* A compaction that failed is tried again after this long, or once the journal is another
+ * JOURNAL_LONG_BYTES longer. */
+#define JOURNAL_REWRITE_RETRY_MS 60000
 /* How often the watermark is written while it lags (DURABILITY_FSYNC). */
 #define JOURNAL_WATERMARK_MS 50
 /* Waiters are refused if the disk has not responded for this long: shorter than the timeouts of
@@ -129,6 +132,7 @@ struct journal {
     struct journal_watermark watermark; /* as last written */
     int64_t watermark_ns;
     uint64_t rewrite_at;          /* LSN at which compaction is due */
+    int64_t rewrite_ns;           /* when it is due in any case: one failed; else INT64_MAX */
     bool into_map;                /* the file's map has room for the next append */
     struct journal_bytes pending; /* records after those of the file and of `group`, up to `end` */
     struct journal_bytes group;   /* records from `written` on that are being written */
@@ -252,8 +256,8 @@ bool journal_wants_rewrite(const struct journal *journal);
 /* Does not write to a folder that another server took over (state_confirm()).
  * 
  * Does one piece: about 100 us of work, plus disk time. Committer's thread. On failure the
- * compaction is abandoned, and starts again when the journal has grown further; a file that cannot
- * be read back is a failure of the journal (journal_note_failure()).
+ * compaction is abandoned, and starts again later (JOURNAL_REWRITE_RETRY_MS); a file that cannot be
+ * read back is a failure of the journal (journal_note_failure()).
  * 
  * `yield` is called between pieces of a phase that cannot be suspended: it commits what is pending,
  * then yields for as long as the last piece took. ERROR_CANCELLED: abandon the compaction (shutdown

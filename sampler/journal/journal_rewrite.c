@@ -42,7 +42,8 @@
 bool journal_wants_rewrite(const struct journal *journal)
 {
     return journal->rewrite.phase != REWRITE_NONE ||
-           (journal->durability != DURABILITY_NONE && journal->end >= journal->rewrite_at);
+           (journal->durability != DURABILITY_NONE &&
+            (journal->end >= journal->rewrite_at || clock_now_ns() >= journal->rewrite_ns));
 }
 
 void journal_rewrite_abandon(struct journal *journal)
@@ -56,8 +57,10 @@ void journal_rewrite_abandon(struct journal *journal)
     journal_reread_release(journal, &rewrite->reread);
     journal_bytes_release(&rewrite->records);
     pthread_mutex_lock(journal->owner.mutex);
-    if (rewrite->phase != REWRITE_DISPOSE)
-        journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES; /* do not retry at once */
+    if (rewrite->phase != REWRITE_DISPOSE) { /* do not retry at once */
+        journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES;
+        journal->rewrite_ns = clock_deadline_ns(JOURNAL_REWRITE_RETRY_MS);
+    }
     rewrite->phase = REWRITE_NONE;
     pthread_mutex_unlock(journal->owner.mutex);
 }
@@ -165,6 +168,7 @@ static void switch_file(struct journal *journal)
     journal->watermark = rewrite->watermark;
     journal->synced_room = rewrite->watermark.length;
     journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + rewrite->records.length;
+    journal->rewrite_ns = INT64_MAX;
     journal->counts.rewrites++;
 }
 
@@ -219,6 +223,7 @@ static enum error begin(struct journal *journal, bool *ret_done)
     pthread_mutex_lock(journal->owner.mutex);
     rewrite->start = rewrite->copied = journal->written;
     journal->rewrite_at = UINT64_MAX;
+    journal->rewrite_ns = INT64_MAX;
     pthread_mutex_unlock(journal->owner.mutex);
     *ret_done = true;
     return OK;

@@ -1056,6 +1056,28 @@ static void test_a_full_disk_ends_it(void **unused)
     }
 }
 
+/* It does not wait for the journal to grow. */
+static void test_a_failed_compaction_is_tried_again_by_time(void **unused)
+{
+    (void)unused;
+    open_long(DURABILITY_FSYNC);
+    uint64_t before = counts_now().rewrites;
+    fail_room = ENOSPC;
+    do
+        assert_int_equal(counts_now().rewrites, before);
+    while (work_on());
+    fail_room = 0;
+    assert_false(work_on()); /* not at once */
+    assert_in_range(clock_left_ms(owner.journal->rewrite_ns), 1, JOURNAL_REWRITE_RETRY_MS);
+    owner.journal->rewrite_ns = clock_now_ns();
+    while (work_on())
+        continue;
+    assert_int_equal(counts_now().rewrites, before + 1);
+    assert_false(work_on());
+    check_after_a_kill(DURABILITY_FSYNC);
+    unit_folder_remove(owner.folder);
+}
+
 static void flip_byte(off_t offset)
 {
     char path[512];
@@ -1483,6 +1505,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_two_starts_at_once),
     cmocka_unit_test(test_a_full_disk_is_met_before_anything_moves),
     cmocka_unit_test(test_a_full_disk_ends_it),
+    cmocka_unit_test(test_a_failed_compaction_is_tried_again_by_time),
     cmocka_unit_test(test_a_damaged_file_is_left),
     cmocka_unit_test(test_who_came_before_the_damage_was_found),
     cmocka_unit_test(test_a_large_entry_finds_memory_and_room),
