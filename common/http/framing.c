@@ -48,7 +48,8 @@ struct framing {
     int64_t announced_bytes; /* the most that there is, where it is more */
     int codings;             /* how many Transfer-Encoding */
     bool odd_coding;
-    bool expects;     /* 100-continue */
+    bool expects; /* 100-continue */
+    bool odd_expect;
     const char *host; /* NULL: none, as for the one below */
     const char *origin;
     bool cross_site;
@@ -142,7 +143,10 @@ static enum MHD_Result add_framing(void *context, enum MHD_ValueKind kind, const
         framing->cross_site |= strcasecmp(name, "Sec-Fetch-Site") == 0 && is_other_site(value);
         break;
     case 'e':
-        framing->expects |= strcasecmp(name, MHD_HTTP_HEADER_EXPECT) == 0;
+        if (strcasecmp(name, MHD_HTTP_HEADER_EXPECT) == 0) {
+            framing->expects = true;
+            framing->odd_expect |= strcasecmp(value, "100-continue") != 0;
+        }
         break;
     default:
         break;
@@ -309,6 +313,9 @@ enum MHD_Result framing_begin(struct request *request, const char *method, const
     const char *wrong = what_is_wrong(request, &framing, method, version);
     if (wrong)
         return response_last(request, MHD_HTTP_BAD_REQUEST, wrong);
+    if (framing.odd_expect && strcmp(version, MHD_HTTP_VERSION_1_0) != 0)
+        return response_last(request, MHD_HTTP_EXPECTATION_FAILED,
+                             "Expect must be \"100-continue\" or absent");
     if (framing.announced_bytes > BODY_SWALLOW_BYTES ||
         (framing.expects && framing.announced_bytes > REQUEST_BODY_BYTES))
         return response_last(request, MHD_HTTP_CONTENT_TOO_LARGE, BODY_TOO_LARGE);

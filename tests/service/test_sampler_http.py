@@ -439,6 +439,11 @@ def test_bodies(server):
     assert status_of(raw_exchange(server, huge)) == 413
     patient = b"POST /batch HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\nExpect: 100-continue\r\n\r\n"
     assert status_of(raw_exchange(server, patient)) == 413
+    odd = b"POST /ack HTTP/%s\r\nHost: x\r\nContent-Length: 2\r\nExpect: %s\r\nConnection: close\r\n\r\n{}"
+    for expected in (b"foo", b"100-continue, foo", b""):
+        assert status_of(raw_exchange(server, odd % (b"1.1", expected))) == 417
+    assert status_of(raw_exchange(server, odd % (b"1.0", b"foo"))) == 400  # what HTTP/1.0 must ignore
+    assert status_of(raw_exchange(server, b"GET /batch HTTP/1.1\r\nHost: x\r\nExpect: foo\r\n\r\n")) == 417
     # a GET may carry a body, which means nothing
     answer = raw_exchange(server, b"GET /batch?size=2 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
                          b"GET /batch?size=2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
