@@ -23,6 +23,9 @@
 
 #define THREADS_LIMIT 16
 #define DESCRIPTORS_RESERVED 128
+#define CONNECTIONS_LEAST 16
+#define RAISE_FILES \
+    "raise it (ulimit -Hn, LimitNOFILE= of systemd, --ulimit nofile= of a container)"
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define DRAIN_POLL_MS 2
 
@@ -141,20 +144,29 @@ static unsigned int thread_count(void)
     return machine.processors > THREADS_LIMIT ? THREADS_LIMIT : machine.processors;
 }
 
-/* The requested number of connections, or as many as the descriptor limit allows. */
-static int64_t connection_limit(int64_t wanted)
+/* The requested number of connections, or as many as the descriptor limit allows. ERROR_UNAVAILABLE:
+ * it allows too few for a server that listens. */
+static enum error limit_connections(int64_t wanted, bool listens, int64_t *ret_connections)
 {
     uint64_t files = machine_raise_files();
-    if (files == 0)
-        return wanted < 512 ? wanted : 512;
     uint64_t reserved = DESCRIPTORS_RESERVED + CONNECTIONS_SURPLUS;
-    uint64_t room = files > reserved ? files - reserved : 1;
-    if (room >= (uint64_t)wanted)
-        return wanted;
-    log_warning("the limit of open files (%" PRIu64 ") allows %" PRIu64
-                " connections, not %" PRId64,
-                files, room, wanted);
-    return (int64_t)room;
+    uint64_t least = wanted < CONNECTIONS_LEAST ? (uint64_t)wanted : CONNECTIONS_LEAST;
+    uint64_t room = files > reserved ? files - reserved : 0;
+    if (files == 0) /* unknown */
+        room = 512;
+    if (listens && room < least)
+        return error_set(ERROR_UNAVAILABLE,
+                         "the limit of open files is %" PRIu64
+                         ", and the server needs at least %" PRIu64 ": " RAISE_FILES,
+                         files, reserved + least);
+    if (room == 0)
+        room = 1;
+    if (room < (uint64_t)wanted)
+        log_warning("the limit of open files (%" PRIu64 ") allows %" PRIu64
+                    " connections, not %" PRId64 "; " RAISE_FILES,
+                    files, room, wanted);
+    *ret_connections = room < (uint64_t)wanted ? (int64_t)room : wanted;
+    return OK;
 }
 
 /* Any thread may get all connections: the listener limits their number. */
@@ -228,13 +240,14 @@ static enum error start(struct server *server, int descriptor, unsigned threads,
 enum error server_open(int descriptor, const struct server_options *options,
                        struct server **ret_server)
 {
-    struct server *server = array_new(1, sizeof(*server), "the server");
+    int64_t connections = 0;
+    enum error error = limit_connections(options->connections, descriptor >= 0, &connections);
+    struct server *server = error ? NULL : array_new(1, sizeof(*server), "the server");
     if (!server) {
         if (descriptor >= 0)
             close(descriptor);
-        return ERROR_MEMORY;
+        return error ? error : ERROR_MEMORY;
     }
-    int64_t connections = connection_limit(options->connections);
     server->application = options->application;
     server->guard = options->guard;
     server->started_seconds = (int64_t)clock_wall_seconds();
@@ -242,7 +255,7 @@ enum error server_open(int descriptor, const struct server_options *options,
     connections_init(&server->connections, connections, options->address_connections,
                      options->patience_seconds * 1000, guard_uses_tls(options->guard));
     unsigned threads = options->threads ? options->threads : thread_count();
-    enum error error = start(server, descriptor, threads, connections);
+    error = start(server, descriptor, threads, connections);
     if (error) {
         server_close(server);
         return error;

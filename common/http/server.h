@@ -27,7 +27,7 @@ struct server_options {
     const struct application *application; /* borrowed */
     unsigned threads;                      /* 0: one per processor */
     int64_t connections;                   /* the limit; fewer if there are not enough
-                                            * descriptors */
+                                            * descriptors, but at least 16 if it listens */
     int64_t address_connections;           /* the same per address; 0: no limit */
     int64_t patience_seconds; /* time to receive a header, a body, and to send a response */
     int64_t response_bytes;   /* all large responses together (memory_budget.h) */
@@ -36,7 +36,8 @@ struct server_options {
 };
 
 /* Listens on `descriptor` (a listening socket; taken, also on failure; -1: none, connections come
- * only from server_add_connection()) and answers from now on. */
+ * only from server_add_connection()) and answers from now on. ERROR_UNAVAILABLE: the limit of open
+ * files is too low to listen. */
 enum error server_open(int descriptor, const struct server_options *options,
                        struct server **ret_server) MUST_CHECK;
 /* Takes a non-blocking connection that was accepted elsewhere. One thread at a time. */

@@ -312,7 +312,15 @@ def test_connections_need_open_files(sampler, files, wanted, served):
     """The soft limit is raised; where the hard one does not do, the server says so and serves fewer."""
     server = sampler("--store", LARGE, "--max-connections", wanted, prefix=("prlimit", f"--nofile={files}"))
     assert metric(server, "tombola_sampler_connections_limit") == served
-    assert ("the limit of open files (600) allows 408 connections, not 1000" in server.stderr) == (served < wanted)
+    assert ("the limit of open files (600) allows 408 connections, not 1000; raise it" in server.stderr) == (served < wanted)
+
+
+@pytest.mark.parametrize("files, options, needed", [(64, (), 208), (207, (), 208), (192, ("--max-connections", 1), 193)])
+def test_too_few_open_files_are_an_error(start, files, options, needed):
+    server = start("sampler", "serve", "--store", LARGE, "--listen", "127.0.0.1:0", *options,
+                   prefix=("prlimit", f"--nofile={files}:{files}"))
+    assert server.wait() == 1
+    assert f"the limit of open files is {files}, and the server needs at least {needed}: raise it (ulimit -Hn" in server.stderr
 
 
 def test_connections_leave_open_files_for_the_state(sampler, tmp_path):
