@@ -43,6 +43,32 @@ static const struct addrinfo *choose(const struct addrinfo *list)
     return list;
 }
 
+static bool has_loopback(const struct addrinfo *list, int family)
+{
+    char host[INET6_ADDRSTRLEN];
+    for (; list; list = list->ai_next) {
+        if (list->ai_family == family &&
+            getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof(host), NULL, 0,
+                        NI_NUMERICHOST) == 0 &&
+            listen_socket_is_loopback(host))
+            return true;
+    }
+    return false;
+}
+
+/* "localhost" is this machine alone, whatever the resolver says: callers rely on it (RFC 6761). */
+static const char *address_of(const char *host, uint16_t port)
+{
+    struct addrinfo *list;
+    if (strcmp(host, "localhost") != 0)
+        return host;
+    if (resolve(host, port, &list))
+        return "127.0.0.1";
+    bool is_six = !has_loopback(list, AF_INET) && has_loopback(list, AF_INET6);
+    freeaddrinfo(list);
+    return is_six ? "::1" : "127.0.0.1";
+}
+
 /* errno is the failed call's. */
 static int listen_on(const struct addrinfo *address)
 {
@@ -76,7 +102,7 @@ enum error listen_socket_open(const char *host, uint16_t port, const char *advic
 {
     char shown[SHOWN_BYTES];
     struct addrinfo *list;
-    enum error error = resolve(host, port, &list);
+    enum error error = resolve(address_of(host, port), port, &list);
     if (error)
         return error;
     int descriptor = listen_on(choose(list)), number = errno;

@@ -8,7 +8,8 @@
 
 #include "common/error.h"
 
-/* Binds HOST:PORT (port 0: a free one) and listens; does not block. The caller closes
+/* Binds HOST:PORT (port 0: a free one) and listens; does not block. "localhost" is a loopback
+ * address, even if it resolves to another one or to none. The caller closes
  * *ret_descriptor. ERROR_NETWORK: the port is in use (`advice` is appended to the message).
  * ERROR_USAGE: the host is not an address of this machine. */
 enum error listen_socket_open(const char *host, uint16_t port, const char *advice,

@@ -10,6 +10,22 @@
 
 #include "common/listen_socket.h"
 
+static const char *localhost; /* what it resolves to: NULL: what the system says; "": nothing */
+
+int __real_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **ret_list);
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **ret_list);
+
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **ret_list)
+{
+    bool is_set = localhost && strcmp(host, "localhost") == 0;
+    if (is_set && !*localhost)
+        return EAI_NONAME;
+    return __real_getaddrinfo(is_set ? localhost : host, port, hints, ret_list);
+}
+
 static uint16_t port_of(int descriptor)
 {
     struct sockaddr_in6 address = {.sin6_port = 0}; /* an IPv4 port lies at the same place */
@@ -91,6 +107,27 @@ static void test_addresses_that_are_not_of_this_machine(void **state)
     assert_int_equal(descriptor, -1);
 }
 
+static void test_localhost_is_this_machine_whatever_it_resolves_to(void **state)
+{
+    (void)state;
+    static const char *const found[] = {"192.0.2.1", "0.0.0.0", "", "127.0.0.1", "::1", "::"};
+    int descriptor;
+    bool has_six = !listen_socket_open("::1", 0, "", &descriptor);
+    if (has_six)
+        close(descriptor);
+    for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
+        localhost = found[i];
+        bool is_six = strcmp(localhost, "::1") == 0;
+        if (is_six && !has_six)
+            continue;
+        assert_ok(listen_socket_open("localhost", 0, "", &descriptor));
+        assert_int_equal(family_of(descriptor), is_six ? AF_INET6 : AF_INET);
+        assert_true(connects(is_six ? "::1" : "127.0.0.1", port_of(descriptor)));
+        close(descriptor);
+    }
+    localhost = NULL;
+}
+
 static void test_loopback_addresses(void **state)
 {
     (void)state;
@@ -106,6 +143,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_free_port_and_one_in_use),
     cmocka_unit_test(test_every_address_is_of_both_kinds),
     cmocka_unit_test(test_addresses_that_are_not_of_this_machine),
+    cmocka_unit_test(test_localhost_is_this_machine_whatever_it_resolves_to),
     cmocka_unit_test(test_loopback_addresses),
 };
 
