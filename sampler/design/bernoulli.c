@@ -23,6 +23,7 @@
 #define BLOCKS 65536
 #define BLOCK_POSITIONS 4096 /* at least */
 #define LEAST_UNITS 0.01     /* per epoch on average: a batch must come to an end */
+#define HOPELESS_EPOCHS 1e12 /* nobody waits for the fullest of so many */
 
 struct bernoulli {
     double rate;
@@ -236,6 +237,19 @@ static int64_t bernoulli_unit_position(const struct order *order, const struct e
     return find_head(order, epoch, low * bernoulli->block_positions, left, &seen);
 }
 
+/* Chernoff's bound: P(at least t N units of N) <= exp(-N (t ln(t/r) + (1-t) ln((1-t)/(1-r)))) for
+ * t > r. */
+static bool bernoulli_may_have(const struct order *order, int64_t units)
+{
+    double all = (double)order->epoch_positions;
+    double rate = bernoulli_of(order)->rate;
+    double share = (double)units / all;
+    if (share <= rate || share > 1)
+        return share <= rate;
+    double rest = share < 1 ? (1 - share) * log((1 - share) / (1 - rate)) : 0;
+    return all * (share * log(share / rate) + rest) < log(HOPELESS_EPOCHS);
+}
+
 const struct design_ops design_bernoulli = {
     .name = "bernoulli",
     .tells_span = true, /* so that its clients find it at rate 1, too */
@@ -246,5 +260,6 @@ const struct design_ops design_bernoulli = {
     .probability = bernoulli_probability,
     .reach = bernoulli_reach,
     .count = bernoulli_count,
+    .may_have = bernoulli_may_have,
     .unit_position = bernoulli_unit_position,
 };

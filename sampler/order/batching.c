@@ -68,6 +68,12 @@ enum error batching_check_size(const struct batching *batching, int64_t size)
                          " %s of an epoch: with tail=drop no batch would ever be complete",
                          size, batching->epoch_positions,
                          text_plural(batching->epoch_positions, "position", "positions"));
+    if (batching->tail == TAIL_DROP && batching->order &&
+        !order_epoch_may_have(batching->order, size))
+        return error_set(ERROR_USAGE,
+                         "size=%" PRId64 " is too much for a design of which an epoch has %g units "
+                         "on average: with tail=drop hardly a batch would ever be complete",
+                         size, order_epoch_units_mean(batching->order));
     return OK;
 }
 

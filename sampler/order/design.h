@@ -60,6 +60,8 @@ struct design_ops {
     /* Units among positions first ... first + positions - 1. */
     int64_t (*count)(const struct order *order, const struct epoch *epoch, int64_t first,
                      int64_t positions);
+    /* order_epoch_may_have(); NULL: true. */
+    bool (*may_have)(const struct order *order, int64_t units);
     int64_t (*unit_position)(const struct order *order, const struct epoch *epoch, int64_t j);
 };
 

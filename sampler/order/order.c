@@ -54,6 +54,11 @@ double order_epoch_units_mean(const struct order *order)
     return order->epoch_units;
 }
 
+bool order_epoch_may_have(const struct order *order, int64_t units)
+{
+    return !order->ops->may_have || order->ops->may_have(order, units);
+}
+
 const char *order_fields(const struct order *order)
 {
     return order->fields;

@@ -45,6 +45,8 @@ bool order_tells_span(const struct order *order);
 bool order_repeats(const struct order *order);
 /* Mean number of units per epoch; M unless positions are skipped. */
 double order_epoch_units_mean(const struct order *order);
+/* False: at most one epoch in 10^12 has so many units, if any. */
+bool order_epoch_may_have(const struct order *order, int64_t units);
 /* The canonical text of the design's fields; "" for none. Borrowed. */
 const char *order_fields(const struct order *order);
 /* The label's target share of an epoch's units; all labels' shares sum to 1. */

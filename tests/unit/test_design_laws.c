@@ -620,8 +620,12 @@ static void test_sizes_that_a_cut_refuses(void **state)
     order_free(order);
     order = new_order(frame, "bernoulli", "{\"rate\":0.1}", 1);
     cut = (struct batching){.order = order, .epoch_positions = 100, .tail = TAIL_DROP};
-    assert_ok(batching_check_size(&cut, 100)); /* ten units on average, but it may be all */
+    assert_ok(batching_check_size(&cut, 36)); /* ten units on average */
+    assert_fails(batching_check_size(&cut, 40), ERROR_USAGE, "an epoch has 10 units on average");
+    assert_fails(batching_check_size(&cut, 100), ERROR_USAGE, "hardly a batch would ever be");
     assert_fails(batching_check_size(&cut, 101), ERROR_USAGE, "more than the 100");
+    cut.tail = TAIL_KEEP;
+    assert_ok(batching_check_size(&cut, 100));
     order_free(order);
     frame_free(frame);
 }
