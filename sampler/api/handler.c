@@ -25,6 +25,21 @@ enum error handler_refuse_query(const struct request *request)
     return error;
 }
 
+static enum error refuse_aside(const struct service *service, struct stream *stream)
+{
+    const struct stream_definition *definition = stream_definition(stream);
+    const struct named_frame *named;
+    enum error error = frame_set_get(service->frames, definition->frame, &named);
+    if (error)
+        error =
+            error_prefix(ERROR_UNAVAILABLE,
+                         "the stream \"%s\" stays as it is until the server is started with its "
+                         "frame: ",
+                         definition->name);
+    stream_put(stream);
+    return error;
+}
+
 enum error handler_take_stream(struct request *request, const struct service *service,
                                const char *name)
 {
@@ -36,6 +51,9 @@ enum error handler_take_stream(struct request *request, const struct service *se
     api_request_count(request);
     if (request->api->stream)
         return OK;
+    struct stream *aside = streams_take_aside(service->streams, name);
+    if (aside)
+        return refuse_aside(service, aside);
     if (is_being_made)
         return error_set(ERROR_UNAVAILABLE, "the stream %s is being made; ask again",
                          text_quote(quoted, sizeof(quoted), name, strlen(name)));

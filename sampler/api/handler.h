@@ -19,7 +19,8 @@
 
 /* Fails if the query has parameters. */
 enum error handler_refuse_query(const struct request *request) MUST_CHECK;
-/* ERROR_NOT_FOUND naming it. The request puts the stream when it ends. */
+/* ERROR_NOT_FOUND naming it; ERROR_UNAVAILABLE: it is set aside (streams.h), and why. The request
+ * puts the stream when it ends. */
 enum error handler_take_stream(struct request *request, const struct service *service,
                                const char *name) MUST_CHECK;
 

@@ -16,6 +16,15 @@
 
 /* ---- GET ---------------------------------------------------------------- */
 
+static void add_list(struct buffer *body, const char *before, struct stream **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        buffer_add_text(body, i > 0 ? "," : before);
+        stream_text_add(body, list[i]);
+    }
+    streams_put_all(list, count);
+}
+
 static enum error list_streams(struct request *request, const _Atomic bool *stop)
 {
     const struct service *service = request->api->work;
@@ -27,11 +36,11 @@ static enum error list_streams(struct request *request, const _Atomic bool *stop
     if (error)
         return error;
     buffer_add_text(body, "{\"streams\":[");
-    for (size_t i = 0; i < count; i++) {
-        buffer_add_text(body, i > 0 ? "," : "");
-        stream_text_add(body, list[i]);
-    }
-    streams_put_all(list, count);
+    add_list(body, "", list, count); /* `default` is in it */
+    error = streams_list_aside(service->streams, &list, &count);
+    if (error)
+        return error;
+    add_list(body, ",", list, count);
     return buffer_add_text(body, "]}\n");
 }
 
@@ -71,12 +80,18 @@ static enum MHD_Result respond_deleted(struct request *request, struct service *
     return response_empty(request, MHD_HTTP_NO_CONTENT);
 }
 
+static enum error take_to_delete(struct request *request, const struct service *service)
+{
+    request->api->stream = streams_take_aside(service->streams, request->name);
+    return request->api->stream ? OK : handler_take_stream(request, service, request->name);
+}
+
 enum MHD_Result route_stream_delete(struct request *request, struct service *service)
 {
     bool waits = false;
     enum error error = handler_refuse_query(request);
     if (!error)
-        error = handler_take_stream(request, service, request->name);
+        error = take_to_delete(request, service);
     audit_expect(request, "stream deleted", LOG_NO_FIELD);
     if (!error)
         error =

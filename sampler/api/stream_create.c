@@ -325,6 +325,8 @@ static enum error refuse_name(const struct service *service, const char *name)
 {
     struct stream *stream = streams_take(service->streams, name);
     if (!stream)
+        stream = streams_take_aside(service->streams, name);
+    if (!stream)
         return OK;
     stream_put(stream);
     return error_set_kind(error_set(ERROR_CONFLICT, "there is a stream \"%s\" already", name),

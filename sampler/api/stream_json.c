@@ -7,15 +7,15 @@
 
 #include "common/json.h"
 
-static const char *const state_names[] = {"running", "paused", "ended"};
+static const char *const state_names[] = {"running", "paused", "ended", "unavailable"};
 
 static void add_definition(struct buffer *buffer, const struct stream_definition *definition,
-                           const struct sampling_plan *plan)
+                           const struct stream_binding *binding)
 {
     buffer_print(buffer,
                  "{\"name\":\"%s\",\"frame\":\"%s\",\"digest\":\"%s\",\"design\":\"%s\","
                  "\"replacement\":%s,\"seed\":%" PRIu64,
-                 definition->name, definition->frame, plan->binding.digest, definition->design,
+                 definition->name, definition->frame, binding->digest, definition->design,
                  json_truth(definition->replacement), definition->seed);
 }
 
@@ -57,16 +57,16 @@ static void add_order(struct buffer *buffer, const struct order *order)
 }
 
 static void add_status(struct buffer *buffer, const struct stream_definition *definition,
-                       const struct sampling_plan *plan, const struct stream_status *status)
+                       const struct stream_binding *binding, const struct stream_status *status)
 {
     buffer_print(buffer,
                  ",\"generation\":%" PRId64 ",\"units\":%" PRId64 ",\"epochs\":%" PRId64
                  ",\"tail\":\"%s\",\"position\":%" PRId64 ",\"epoch\":%" PRId64
                  ",\"epoch_draws\":%" PRId64 ",\"leased\":%" PRId64 ",\"acked\":%" PRId64
                  ",\"redelivered\":%" PRId64 ",\"state\":\"%s\"",
-                 status->generation, plan->binding.units, definition->epochs,
+                 status->generation, binding->units, definition->epochs,
                  tail_name(definition->tail), status->position, status->epoch,
-                 plan->batching.epoch_positions, status->leased, status->acked, status->redelivered,
+                 binding->epoch_positions, status->leased, status->acked, status->redelivered,
                  state_names[status->state]);
 }
 
@@ -76,9 +76,10 @@ enum error stream_text_add(struct buffer *buffer, struct stream *stream)
     const struct sampling_plan *plan = stream_plan(stream);
     struct stream_status status;
     stream_status(stream, &status);
-    add_definition(buffer, definition, plan);
-    add_order(buffer, plan->order);
-    add_status(buffer, definition, plan, &status);
-    add_options(buffer, definition, plan->shares);
+    add_definition(buffer, definition, stream_binding(stream));
+    if (plan) /* else it is set aside */
+        add_order(buffer, plan->order);
+    add_status(buffer, definition, stream_binding(stream), &status);
+    add_options(buffer, definition, plan ? plan->shares : NULL);
     return buffer_add_text(buffer, "}");
 }

@@ -9,9 +9,16 @@
 #include "common/text.h"
 #include "sampler/build/frame_build.h"
 
+struct missing_frame {
+    char name[FRAME_NAME_BYTES];
+    struct error_report why;
+};
+
 struct frame_set {
     struct named_frame **frames; /* owned, also each one, so that they never move */
     size_t count, capacity;
+    struct missing_frame *missing; /* [missing_count], owned */
+    size_t missing_count, missing_capacity;
 };
 
 static void free_named(struct named_frame *named)
@@ -40,6 +47,7 @@ void frame_set_free(struct frame_set *set)
     for (size_t i = 0; i < set->count; i++)
         free_named(set->frames[i]);
     free(set->frames);
+    free(set->missing);
     free(set);
 }
 
@@ -127,6 +135,22 @@ enum error frame_set_add(struct frame_set *set, const char *name, const char *st
     return OK;
 }
 
+enum error frame_set_miss(struct frame_set *set, const char *name)
+{
+    struct error_report why;
+    void *missing = set->missing;
+    error_report_take(ERROR_UNAVAILABLE, &why);
+    enum error error = array_grow(&missing, &set->missing_capacity, set->missing_count + 1,
+                                  sizeof(*set->missing), "the frames");
+    set->missing = missing;
+    if (error)
+        return error;
+    struct missing_frame *frame = &set->missing[set->missing_count++];
+    snprintf(frame->name, sizeof(frame->name), "%s", name);
+    frame->why = why;
+    return OK;
+}
+
 /* ---- questions ---------------------------------------------------------- */
 
 const struct named_frame *frame_set_find(const struct frame_set *set, const char *name)
@@ -147,6 +171,10 @@ enum error frame_set_get(const struct frame_set *set, const char *name,
     *ret_frame = frame_set_find(set, name);
     if (*ret_frame)
         return OK;
+    for (size_t i = 0; i < set->missing_count; i++) {
+        if (strcmp(set->missing[i].name, name) == 0)
+            return error_restore(&set->missing[i].why);
+    }
     for (size_t i = 0; i < set->count && length < sizeof(names) - 1; i++)
         length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s", i ? ", " : "",
                                    set->frames[i]->name);

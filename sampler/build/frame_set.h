@@ -45,9 +45,14 @@ enum error frame_set_parse(const char *option, const char *text, char ret_name[F
 enum error frame_set_add(struct frame_set *set, const char *name, const char *store_uri,
                          const char *frame_path) MUST_CHECK;
 
+/* Notes that frame `name` cannot be served, with this thread's message, which frame_set_get() gives
+ * from then on. ERROR_MEMORY. */
+enum error frame_set_miss(struct frame_set *set, const char *name) MUST_CHECK;
+
 /* NULL: there is none (no message). */
 const struct named_frame *frame_set_find(const struct frame_set *set, const char *name);
-/* As frame_set_find(), or ERROR_NOT_FOUND naming the existing ones. */
+/* As frame_set_find(), or ERROR_NOT_FOUND naming the existing ones; ERROR_UNAVAILABLE:
+ * frame_set_miss(). */
 enum error frame_set_get(const struct frame_set *set, const char *name,
                          const struct named_frame **ret_frame) MUST_CHECK;
 

@@ -27,7 +27,12 @@ static enum error add_frame(struct service *service, const char *option, const c
     enum error error = frame_set_parse(option, text, name, &rest);
     if (error)
         return error;
-    return frame_set_add(service->frames, name, is_store ? rest : NULL, is_store ? NULL : rest);
+    error = frame_set_add(service->frames, name, is_store ? rest : NULL, is_store ? NULL : rest);
+    bool is_gone =
+        error && error != ERROR_USAGE && error != ERROR_MEMORY && error != ERROR_CANCELLED;
+    if (is_gone && streams_can_wait_for(service->streams, name))
+        return frame_set_miss(service->frames, name);
+    return error;
 }
 
 /* `lines`: one per line, the form of a repeated option. */

@@ -110,6 +110,11 @@ const struct sampling_plan *stream_plan(const struct stream *stream)
     return stream->plan;
 }
 
+const struct stream_binding *stream_binding(const struct stream *stream)
+{
+    return &stream->binding;
+}
+
 /* ---- changes: the mutex is held ----------------------------------------- */
 
 enum error stream_check_alive(const struct stream *stream)

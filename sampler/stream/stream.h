@@ -42,6 +42,7 @@ struct readers *stream_readers(struct stream *stream);
 /* Borrowed while the stream is held; immutable. */
 const struct stream_definition *stream_definition(const struct stream *stream);
 const struct sampling_plan *stream_plan(const struct stream *stream);
+const struct stream_binding *stream_binding(const struct stream *stream);
 
 struct stream_batch {
     struct span span;
@@ -122,7 +123,8 @@ enum error stream_checkpoint(struct stream *stream, struct journal_waiter *waite
 enum error stream_restore(struct stream *stream, const char *token, struct journal_waiter *waiter,
                           bool *ret_wait) MUST_CHECK;
 
-enum stream_state { STREAM_RUNNING, STREAM_PAUSED, STREAM_ENDED };
+/* STREAM_UNAVAILABLE: set aside (streams.h). */
+enum stream_state { STREAM_RUNNING, STREAM_PAUSED, STREAM_ENDED, STREAM_UNAVAILABLE };
 
 struct stream_status {
     int64_t generation;

@@ -25,7 +25,7 @@ struct stream {
     struct streams *streams;
     struct stream_definition definition; /* owned */
     struct stream_binding binding;
-    struct sampling_plan *plan; /* held; NULL while the journal is being read */
+    struct sampling_plan *plan; /* held; NULL while the journal is being read, and set aside */
     uint32_t number;            /* in the journal; ascending in the order of creation */
     uint32_t place;             /* in streams->places */
     int64_t generation;

@@ -16,6 +16,8 @@
 static enum stream_state state_of(const struct stream *stream)
 {
     const struct ledger *ledger = &stream->ledger;
+    if (!stream->plan)
+        return STREAM_UNAVAILABLE;
     if (ledger->position >= batching_end(&stream->plan->batching) && ledger->gaps.count == 0 &&
         ledger->leases.count == 0)
         return STREAM_ENDED;

@@ -376,52 +376,83 @@ void streams_sweep(struct streams *streams)
 
 /* ---- asking ------------------------------------------------------------- */
 
-struct stream *streams_take(struct streams *streams, const char *name)
+static struct stream *take(struct streams *streams, const char *name, bool aside)
 {
     pthread_mutex_lock(&streams->mutex);
     struct stream *stream = streams_find(streams, name);
+    if (stream && !stream->plan != aside)
+        stream = NULL;
     if (stream)
         stream_take(stream);
     pthread_mutex_unlock(&streams->mutex);
     return stream;
 }
 
-/* At most LIST_AT_ONCE from that number on; returns their number. */
-static size_t take_some(struct streams *streams, uint32_t number, struct stream **taken)
+struct stream *streams_take(struct streams *streams, const char *name)
 {
-    pthread_mutex_lock(&streams->mutex);
-    size_t first = count_before(streams, number);
-    size_t count = streams->count - first;
-    if (count > LIST_AT_ONCE)
-        count = LIST_AT_ONCE;
-    for (size_t i = 0; i < count; i++) {
-        taken[i] = streams->items[first + i];
-        stream_take(taken[i]);
-    }
-    pthread_mutex_unlock(&streams->mutex);
-    return count;
+    return take(streams, name, false);
 }
 
-enum error streams_list(struct streams *streams, struct stream ***ret_taken, size_t *ret_count)
+struct stream *streams_take_aside(struct streams *streams, const char *name)
+{
+    return take(streams, name, true);
+}
+
+/* From that number on, of at most LIST_AT_ONCE streams, and advances it. False: there are no more. */
+static bool take_some(struct streams *streams, bool aside, uint32_t *number, struct stream **taken,
+                      size_t *ret_count)
+{
+    size_t i, count = 0;
+    pthread_mutex_lock(&streams->mutex);
+    size_t first = count_before(streams, *number);
+    for (i = first; i < streams->count && i - first < LIST_AT_ONCE; i++) {
+        struct stream *stream = streams->items[i];
+        *number = stream->number + 1;
+        if (!stream->plan != aside)
+            continue;
+        stream_take(stream);
+        taken[count++] = stream;
+    }
+    bool goes_on = i < streams->count;
+    pthread_mutex_unlock(&streams->mutex);
+    *ret_count = count;
+    return goes_on;
+}
+
+static enum error list(struct streams *streams, bool aside, struct stream ***ret_taken,
+                       size_t *ret_count)
 {
     void *taken = NULL;
-    size_t capacity = 0, count = 0, more = LIST_AT_ONCE;
-    while (more == LIST_AT_ONCE) {
-        if (count > 0)
+    size_t capacity = 0, count = 0, more;
+    uint32_t number = 0;
+    bool goes_on = true;
+    while (goes_on) {
+        if (number > 0)
             stream_give_way();
         enum error error = array_grow(&taken, &capacity, count + LIST_AT_ONCE,
                                       sizeof(struct stream *), "the list of streams");
-        struct stream **list = taken;
+        struct stream **list_so_far = taken;
         if (error) {
-            streams_put_all(list, count);
+            streams_put_all(list_so_far, count);
             return error;
         }
-        more = take_some(streams, count > 0 ? list[count - 1]->number + 1 : 0, list + count);
+        goes_on = take_some(streams, aside, &number, list_so_far + count, &more);
         count += more;
     }
     *ret_taken = taken;
     *ret_count = count;
     return OK;
+}
+
+enum error streams_list(struct streams *streams, struct stream ***ret_taken, size_t *ret_count)
+{
+    return list(streams, false, ret_taken, ret_count);
+}
+
+enum error streams_list_aside(struct streams *streams, struct stream ***ret_taken,
+                              size_t *ret_count)
+{
+    return list(streams, true, ret_taken, ret_count);
 }
 
 void streams_put_all(struct stream **taken, size_t count)

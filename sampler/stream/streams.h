@@ -33,10 +33,12 @@ enum error streams_open(const struct streams_options *options,
                         struct streams **ret_streams) MUST_CHECK;
 /* The seed of `default` in the state; false: there is none. */
 bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed);
-/* Opens the plans of all stored streams; may take long. `first` defines `default`, `plan` is its
+/* Are there stored streams on this frame, but not `default`? */
+bool streams_can_wait_for(const struct streams *streams, const char *frame);
+/* Opens the plans of all stored streams; may take long. Streams whose frame is missing are set
+ * aside and logged: they stay as they are until a start that has the frame. `first` defines `default`, `plan` is its
  * plan (taken also on failure); `frames` and `shares` (or NULL) are borrowed. ERROR_CONFLICT: the
- * state belongs to another order, or a stream's frame is missing or differs, with each difference
- * named. Afterwards everything below may be called. */
+ * state belongs to another order, or a stream's frame differs, with each difference named. Afterwards everything below may be called. */
 enum error streams_start(struct streams *streams, const struct frame_set *frames,
                          const struct split_shares *shares, const struct stream_definition *first,
                          struct sampling_plan *plan) MUST_CHECK;
@@ -61,11 +63,17 @@ enum error streams_delete(struct streams *streams, const char *name, struct jour
 
 /* NULL: there is none of that name (no message). The caller calls stream_put(). */
 struct stream *streams_take(struct streams *streams, const char *name);
+/* The same for streams that are set aside, which the other functions do not find. They have no
+ * plan: only their definition, binding and status may be asked for; streams_delete() deletes
+ * them. */
+struct stream *streams_take_aside(struct streams *streams, const char *name);
 /* In order of creation, `default` first; each is taken, a few hundred per hold of the mutex:
  * streams created or deleted meanwhile may or may not be included. ERROR_MEMORY. The caller calls
  * streams_put_all(). */
 enum error streams_list(struct streams *streams, struct stream ***ret_taken,
                         size_t *ret_count) MUST_CHECK;
+enum error streams_list_aside(struct streams *streams, struct stream ***ret_taken,
+                              size_t *ret_count) MUST_CHECK;
 void streams_put_all(struct stream **taken, size_t count);
 size_t streams_count(struct streams *streams);
 /* Frees the rest of large deleted streams; may take long. Call it periodically from a thread that

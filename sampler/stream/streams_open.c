@@ -5,6 +5,7 @@
 
 #include "common/array.h"
 #include "common/file.h"
+#include "common/log.h"
 #include "sampler/journal/committer.h"
 #include "sampler/journal/state_folder.h"
 #include "sampler/stream/streams_private.h"
@@ -102,11 +103,23 @@ static enum error make_default(struct streams *streams, const struct stream_defi
 
 /* ---- the others --------------------------------------------------------- */
 
+static void set_aside(const struct frame_set *frames, const struct stream *stream)
+{
+    const struct named_frame *named;
+    if (frame_set_get(frames, stream->definition.frame, &named))
+        log_error("%s; stream %s is not served, but stays as it is in the state", error_message(),
+                  stream->definition.name);
+}
+
 static enum error reopen(struct streams *streams, const struct frame_set *frames,
                          const struct split_shares *shares, struct stream *stream)
 {
     struct buffer differences = BUFFER_INIT(DIFFERENCES_BYTES_LIMIT);
     struct sampling_plan *plan;
+    if (!frame_set_find(frames, stream->definition.frame)) {
+        set_aside(frames, stream);
+        return OK;
+    }
     enum error error = sampling_plan_open(frames, shares, &stream->definition, &plan);
     if (error)
         return error_prefix(
@@ -119,8 +132,8 @@ static enum error reopen(struct streams *streams, const struct frame_set *frames
     if (!error && differences.length > 0)
         error = error_set(ERROR_CONFLICT,
                           "stream \"%s\" of state folder %s, on frame \"%s\", belongs to another "
-                          "order: %s. Start with the frame of before, or give the server a state "
-                          "folder of its own",
+                          "order: %s. Start with the frame of before, or without this frame: then "
+                          "the stream waits for it, and can be deleted",
                           stream->definition.name, state_folder(streams->options.state),
                           stream->definition.frame, differences.data + 2);
     buffer_release(&differences);
@@ -184,6 +197,17 @@ bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed)
     if (stream)
         *ret_seed = stream->definition.seed;
     return stream != NULL;
+}
+
+bool streams_can_wait_for(const struct streams *streams, const char *frame)
+{
+    const struct stream *first = streams_find(streams, STREAM_DEFAULT);
+    bool found = false;
+    if (!first || strcmp(first->definition.frame, frame) == 0)
+        return false;
+    for (size_t i = 0; i < streams->count && !found; i++)
+        found = strcmp(streams->items[i]->definition.frame, frame) == 0;
+    return found;
 }
 
 enum error streams_start(struct streams *streams, const struct frame_set *frames,

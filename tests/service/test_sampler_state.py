@@ -388,3 +388,42 @@ def test_a_disk_that_is_full_now_and_then_under_load(sampler, tmp_path):
     pullers.join()
     assert pullers.statuses <= {200, 204, 507}
     assert gaps(pullers.batches, 30000) == []
+
+def test_a_stream_whose_frame_is_gone_waits_for_it(sampler, tmp_path):
+    frame, away = tmp_path / "b.frame", tmp_path / "away"
+    run("sampler", "build", "--store", "range:60?labels=3", "--out", frame)
+    first, second = ("--store", "a=range:100?labels=5", "--state", tmp_path / "state"), ("--frame", f"b={frame}")
+    server = sampler(*first, *second)
+    for name in ("eval", "other"):
+        assert server.request("POST", "/streams", body=json.dumps({"name": name, "frame": "b"})).status == 201
+    server.batch("size=7&stream=eval")
+    leased = server.batch("size=5&stream=eval&worker=w&seq=0")
+    server.stop()
+    frame.rename(away)
+    for words, why in (((*first, *second), str(frame)), (first, "there is no frame \"b\"")):
+        server = sampler(*words)
+        assert why in server.stderr and "stream eval is not served" in server.stderr
+        assert server.batch("size=10")["size"] == 10
+        for target in ("/batch?size=7&stream=eval", "/streams/eval", "/labels?stream=eval"):
+            answer = server.get(target)
+            assert (answer.status, why in answer.json["detail"]) == (503, True), answer.text
+        streams = {stream["name"]: stream for stream in server.get("/streams").json["streams"]}
+        assert [streams["eval"][field] for field in ("state", "position", "leased")] == ["unavailable", 12, 1]
+        assert server.request("POST", "/streams", body='{"name":"eval"}').status == 409
+        assert [server.get(path).status for path in ("/metrics", "/live.json", "/live.json?stream=eval")] == 3 * [200]
+        server.kill()
+    server = sampler(*first)
+    assert [server.request("DELETE", "/streams/other").status for _ in range(2)] == [204, 404]
+    server.stop()
+    away.rename(frame)
+    server = sampler(*first, *second)
+    assert server.batch("size=5&stream=eval&worker=w&seq=0")["ids"] == leased["ids"]
+    assert server.batch("size=7&stream=eval")["first"] == 12
+    assert server.get("/streams/other").status == 404
+
+
+def test_the_frame_of_default_may_not_be_gone(sampler, tmp_path):
+    words = ("--store", "b=range:60", "--state", tmp_path / "state")
+    sampler("--store", "a=range:100", *words).stop()
+    run_fails("sampler", "serve", "--frame", f"a={tmp_path}/gone.frame", *words, says="gone.frame")
+    run_fails("sampler", "serve", "--store", "a=range:100", "--frame", f"c={tmp_path}/gone.frame", *words, says="gone.frame")
