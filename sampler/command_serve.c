@@ -110,8 +110,10 @@ static enum error run(const struct program *program, int argc, char **argv)
 {
     struct serve_options options;
     enum error error = serve_options_parse(program, &command_serve, argc, argv, &options);
-    if (!error)
+    if (!error) {
+        options_log_environment();
         error = serve(&options);
+    }
     serve_options_release(&options);
     return error;
 }

@@ -299,6 +299,64 @@ static enum error take_environment(struct parse *parse)
     return error;
 }
 
+static struct {
+    const char *name, *source;
+    bool is_variable;
+} * elsewhere; /* [elsewhere_count], of the last parse; kept */
+static size_t elsewhere_count;
+
+static enum error note_elsewhere(const struct parse *parse)
+{
+    elsewhere_count = 0;
+    elsewhere = options_keep(parse->count * sizeof(*elsewhere));
+    if (!elsewhere)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < parse->count; i++) {
+        if (parse->places[i] < PLACE_ENVIRONMENT)
+            continue;
+        elsewhere[elsewhere_count].name = parse->options[i]->name;
+        elsewhere[elsewhere_count].is_variable = parse->places[i] == PLACE_ENVIRONMENT;
+        elsewhere[elsewhere_count++].source = parse->sources[i];
+    }
+    return OK;
+}
+
+void options_log_environment(void)
+{
+    struct buffer text = BUFFER_INIT(CONFIG_BYTES_LIMIT);
+    for (size_t i = 0; i < elsewhere_count; i++) {
+        if (elsewhere[i].is_variable)
+            buffer_print(&text, "%s%s", text.length ? ", " : "",
+                         strrchr(elsewhere[i].source, ' ') + 1);
+    }
+    if (text.length > 0)
+        log_info("options from the environment: %s", text.data);
+    buffer_release(&text);
+}
+
+static bool names_option(const char *message, const char *dashed)
+{
+    size_t length = strlen(dashed);
+    for (const char *at = strstr(message, dashed); at; at = strstr(at + 1, dashed)) {
+        if (at[length] != '-' && !isalnum((unsigned char)at[length]))
+            return true;
+    }
+    return false;
+}
+
+enum error options_explain(enum error error)
+{
+    char message[ERROR_MESSAGE_BYTES], dashed[NAME_BYTES] = "--";
+    snprintf(message, sizeof(message), "%s", error_message());
+    for (size_t i = 0; i < elsewhere_count; i++) {
+        options_dashed(elsewhere[i].name, dashed + 2, sizeof(dashed) - 2);
+        if (names_option(message, dashed))
+            error_set(error, "%s (%s is from %s)", message, dashed, elsewhere[i].source);
+        snprintf(message, sizeof(message), "%s", error_message());
+    }
+    return error;
+}
+
 /* Keys with dashes and with underscores mean the same option; json_parse() refuses equal ones. */
 static enum error check_once(const struct option *option, const cJSON *first, const cJSON *item,
                              const char *path)
@@ -450,6 +508,8 @@ enum error options_parse(const struct program *program, const struct command *co
         error = check_words(&parse);
     if (!error)
         error = check_required(&parse);
+    if (!error)
+        error = note_elsewhere(&parse);
     if (error)
         return error;
     apply_log_options();

@@ -63,6 +63,12 @@ enum error options_parse(const struct program *program, const struct command *co
                          const struct option *options, size_t count, int argc, char **argv,
                          char **ret_positional[]) MUST_CHECK;
 
+/* Logs the names of the environment variables that the last options_parse() took. */
+void options_log_environment(void);
+/* Appends to this thread's message where each option that it names as --NAME came from, unless it
+ * was on the command line. Returns `error`. */
+enum error options_explain(enum error error);
+
 /* Parses "HOST:PORT" ("[::1]:8080" too); `name` is the option's name, for the message. */
 enum error options_host_port(const char *name, const char *value, char host[256],
                              uint16_t *ret_port) MUST_CHECK;

@@ -81,6 +81,8 @@ static int run_command(const struct program *program, const struct command *comm
     if (!error)
         error = run(program, command, argc, argv);
     error = finish_output(error);
+    if (error == ERROR_USAGE)
+        error = options_explain(error);
     if (error && error != ERROR_END)
         log_failure(program->name, command->name, error_message());
     options_release();

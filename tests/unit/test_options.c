@@ -310,6 +310,25 @@ static void test_bad_values_name_their_source(void **state)
                  "\"tail\" in config file ");
 }
 
+static void test_messages_tell_where_options_came_from(void **state)
+{
+    (void)state;
+    setenv("TOMBOLA_MAX_SIZE", "7", 1);
+    assert_ok(parse("--seed=4", "--config", config_of("{\"tail\":\"drop\"}")));
+    (void)error_set(ERROR_USAGE, "--max-size-of-all, --max-size and --tail do not go with --seed");
+    assert_fails(options_explain(ERROR_USAGE), ERROR_USAGE,
+                 "--seed (--max-size is from environment variable TOMBOLA_MAX_SIZE)");
+    assert_non_null(strstr(error_message(), "(--tail is from \"tail\" in config file "));
+    (void)error_set(ERROR_USAGE, "--max-size-of-all and --seed");
+    (void)options_explain(ERROR_USAGE);
+    assert_string_equal(error_message(), "--max-size-of-all and --seed");
+    unsetenv("TOMBOLA_MAX_SIZE");
+    assert_ok(parse("--max-size=8"));
+    (void)error_set(ERROR_USAGE, "--max-size");
+    (void)options_explain(ERROR_USAGE);
+    assert_string_equal(error_message(), "--max-size");
+}
+
 static void test_config_files(void **state)
 {
     (void)state;
@@ -575,6 +594,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_command_line_over_environment_over_config),
     TEST(test_losing_values_are_not_judged),
     TEST(test_bad_values_name_their_source),
+    TEST(test_messages_tell_where_options_came_from),
     TEST(test_config_files),
     TEST(test_a_weaker_way_to_say_it_goes_unread),
     TEST(test_what_is_given_several_times),
