@@ -33,7 +33,10 @@ trap : ABRT BUS FPE ILL KILL SEGV
 # What the script says itself to its own programs. The shell of a cluster, or a pod, has it for others: a trainer would
 # wait for those, and a test would be on their rows.
 unset TF_CONFIG TOMBOLA_{SAMPLER,STORE,FRAME,LISTEN,STATE,SPLITS,SPLIT,STREAM,LOGDIR,CHECKPOINT,BEST,TEST_STORE,FORMAT} \
-    TOMBOLA_{PS_HOSTS,WORKER_HOSTS,JOB_NAME,TASK_INDEX,STATUS_LISTEN,TOKEN_FILE,TLS_CERT,TLS_KEY,LOG_FORMAT}
+    TOMBOLA_{PS_HOSTS,WORKER_HOSTS,JOB_NAME,TASK_INDEX,STATUS_LISTEN,TOKEN_FILE,TLS_CERT,TLS_KEY,LOG_FORMAT} \
+    TOMBOLA_{CONFIG,EPOCHS,MAX_SIZE,ACCEPT_LOSS,ALLOW_ANONYMOUS,URL,LIVE,TIMEOUT,INIT_FROM,TEST_EVERY,EARLY_STOPPING}
+# Without their design the sampler refuses them.
+[[ -n ${TOMBOLA_DESIGN:-} ]] || unset TOMBOLA_{SIZE,SHARES,DEVIATIONS,COLUMN,P,K,GROUPS,RATE}
 
 bad_usage() {
     echo "${0##*/}: $1 (--help says how)" >&2
@@ -241,6 +244,7 @@ all_failed() {
 start_sampler() {
     local log=$work/sampler.log address='' said='' deadline_ms='' pause=0.05
     step_begin sampler
+    unset TOMBOLA_ROWS # of `demo`, a number; here it would be a range
     start "$log" "$sampler" serve --store "sqlite:$(uri_text "$samples")" --listen 127.0.0.1:0 --state "$work/state" "$@"
     sampler_pid=$!
     while [[ -z $address ]] || ! said=$("$sampler" healthcheck --listen "$address" 2>&1); do
