@@ -43,7 +43,6 @@ static struct sigaction before;             /* of SIGBUS */
 static void on_bus_error(int number, siginfo_t *facts, void *context)
 {
     const char *address = facts->si_code > 0 ? facts->si_addr : NULL;
-    (void)context;
     for (struct frame_watch *watch = atomic_load(&first); watch;
          watch = atomic_load(&watch->next)) {
         if (address < watch->bytes || address >= watch->bytes + watch->size)
@@ -54,6 +53,10 @@ static void on_bus_error(int number, siginfo_t *facts, void *context)
             write(STDERR_FILENO, watch->last_words, watch->last_words_bytes) < 0)
             _exit(error_exit_status(ERROR_INPUT)); /* nobody listens */
         _exit(error_exit_status(ERROR_INPUT));
+    }
+    if (before.sa_flags & SA_SIGINFO) {
+        before.sa_sigaction(number, facts, context);
+        return;
     }
     (void)sigaction(number, &before, NULL); /* the access is retried, with its previous effect */
     if (facts->si_code <= 0)                /* sent by kill(2): there is no access to retry */

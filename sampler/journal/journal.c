@@ -125,8 +125,9 @@ bool journal_wants_room(const struct journal *journal)
 /* Writes straight into the file, unless it is not mapped, or earlier records are not in it yet. */
 static bool fits_into_map(const struct journal *journal, size_t bytes)
 {
-    return journal->maps && !journal->switches && bytes < JOURNAL_LARGE_BYTES &&
-           journal->written == journal->end && used_bytes(journal) + bytes <= journal->file.room;
+    return journal->maps && !journal->switches && !journal->map_lost &&
+           bytes < JOURNAL_LARGE_BYTES && journal->written == journal->end &&
+           used_bytes(journal) + bytes <= journal->file.room;
 }
 
 /* True if room is lacking and growing has not failed. */
@@ -209,13 +210,17 @@ void journal_append(struct journal *journal, const struct entry *entry)
     bool ordered = journal->durability == DURABILITY_PROCESS;
     size_t entry_bytes;
     uint8_t *record = journal->into_map ? journal->file.map + used_bytes(journal) : NULL;
-    if (record)
+    if (record) {
+        journal_map_begin(journal);
         entry_bytes = entry_encode(entry, record + JOURNAL_RECORD_HEAD_BYTES);
-    else
+    } else {
         record = journal_bytes_add(&journal->pending, entry, &entry_bytes);
+    }
     journal_record_seal(record, entry_bytes, journal->id, journal->end, unsynced, ordered);
-    journal->end += journal_record_bytes(entry_bytes);
     if (journal->into_map)
+        journal_map_end();
+    journal->end += journal_record_bytes(entry_bytes);
+    if (journal->into_map && !journal->map_lost) /* else it is undone, see journal_work() */
         journal->written = journal->end;
     journal->counts.entries++;
     journal->counts.bytes += journal_record_bytes(entry_bytes);

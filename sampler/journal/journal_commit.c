@@ -250,10 +250,25 @@ static void retry(struct journal *journal)
         journal_note_failure(journal, error, before);
 }
 
+/* What was stored since is undone with its waiters: it is in no file. The mutex is held. */
+static void note_lost_map(struct journal *journal)
+{
+    if (!journal->map_lost || journal->condition == JOURNAL_FAILING)
+        return;
+    journal_note_failure(journal,
+                         error_set(ERROR_IO,
+                                   "the state %s was cut while it was in use, or its disk has no "
+                                   "room for it",
+                                   journal->path),
+                         JOURNAL_FAILING);
+    journal->retry_ns = clock_now_ns();
+}
+
 /* The urgent work: a commit, and the watermark. False: nothing was committed. */
 static bool attend(struct journal *journal, bool stopping)
 {
     pthread_mutex_lock(journal->owner.mutex);
+    note_lost_map(journal);
     bool found = has_commit(journal);
     if (found) {
         if (!stopping)

@@ -186,6 +186,8 @@ static enum error open_journal(struct journal *journal, const char *folder)
     if (!journal->folder || !journal->path || !journal->new_path)
         return error_set_memory(strlen(folder), "the paths of the journal");
     journal->maps = journal->durability == DURABILITY_PROCESS && !state_is_remote(journal->state);
+    if (journal->maps)
+        journal_map_install();
     enum error error = each_left(journal, journal_file_check_left);
     if (error)
         return error;

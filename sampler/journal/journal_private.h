@@ -134,6 +134,7 @@ struct journal {
     uint64_t rewrite_at;          /* LSN at which compaction is due */
     int64_t rewrite_ns;           /* when it is due in any case: one failed; else INT64_MAX */
     bool into_map;                /* the file's map has room for the next append */
+    bool map_lost;                /* a store into it failed (SIGBUS): it is only memory now */
     struct journal_bytes pending; /* records after those of the file and of `group`, up to `end` */
     struct journal_bytes group;   /* records from `written` on that are being written */
     struct journal_bytes spare;   /* the buffer that neither uses */
@@ -232,6 +233,14 @@ void journal_note_success(struct journal *journal);
  * the previous watermark remains, which claims less and is still true. */
 enum error journal_write_watermark(struct journal *journal, uint64_t whole, uint64_t length,
                                    bool closed);
+
+/* ---- journal_map.c ------------------------------------------------------ */
+
+/* From now on a store between the two calls below cannot end the process: if the file is cut, or
+ * its disk has no room for the page, the map becomes memory, and `map_lost` is set. */
+void journal_map_install(void);
+void journal_map_begin(struct journal *journal);
+void journal_map_end(void);
 
 /* ---- journal_waiters.c -------------------------------------------------- */
 

@@ -169,6 +169,7 @@ static void switch_file(struct journal *journal)
     journal->synced_room = rewrite->watermark.length;
     journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + rewrite->records.length;
     journal->rewrite_ns = INT64_MAX;
+    journal->map_lost = false;
     journal->counts.rewrites++;
 }
 

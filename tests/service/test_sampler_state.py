@@ -427,3 +427,22 @@ def test_the_frame_of_default_may_not_be_gone(sampler, tmp_path):
     sampler("--store", "a=range:100", *words).stop()
     run_fails("sampler", "serve", "--frame", f"a={tmp_path}/gone.frame", *words, says="gone.frame")
     run_fails("sampler", "serve", "--store", "a=range:100", "--frame", f"c={tmp_path}/gone.frame", *words, says="gone.frame")
+
+
+@pytest.mark.parametrize("change", ["/batch?size=5", "/batch?size=5&worker=w&seq=1"])
+def test_a_mapped_journal_that_is_cut(sampler, tmp_path, change):
+    """The store into it fails; that draw is refused, and all is written to a new file."""
+    words = (*STORE, "--state", tmp_path / "state", "--durability", "process")
+    server = sampler(*words)
+    drawn = server.batch("size=5")["ids"] + server.batch("size=5&worker=w&seq=0")["ids"]
+    (tmp_path / "state/journal").write_bytes(b"")
+    answers = []  # a committer that looks before the draw comes has replaced the file already
+    wait_for(lambda: answers.append(server.get(change)) or answers[-1].status == 200, "nothing is drawn")
+    assert {answer.status for answer in answers[:-1]} <= {503}
+    assert answers[-1].json["first"] == 10
+    drawn += answers[-1].json["ids"]
+    server.kill()
+    server = sampler(*words)
+    assert server.batch("size=5&worker=w&seq=0")["ids"] == drawn[5:10]
+    drawn += server.batch("size=985")["ids"]
+    assert sorted(drawn) == list(range(1000))
