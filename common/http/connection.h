@@ -47,6 +47,7 @@ struct connection {
     const char *surplus;     /* the limit that it exceeds, for the response; NULL: none */
     struct address *address; /* in the set's; NULL: not counted */
     bool crowds;             /* exceeds the limit of its address */
+    bool shakes;             /* noted as a handshake of its thread's loop */
     _Atomic uint32_t phase;  /* enum connection_phase, plus 8 times the number of requests */
     _Atomic uint64_t bytes;  /* of the body or the response */
 

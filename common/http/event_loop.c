@@ -13,6 +13,8 @@
 
 #define LOOKS_BEFORE_SLEEP 10 /* each about 1 us; 5 and 20 did no worse */
 #define IDLE_RUNS_MOST 10     /* that did nothing, one after the other, before a sleep */
+#define NAP_MOST_MS 20        /* between two looks at handshakes that wait for their clients */
+#define RUNS_PER_NAP 64       /* while a response is being sent, too: each may send 16 KiB of it */
 
 /* To wake the thread, set RUNG, and ring the bell if it slept. Before it sleeps the thread goes
  * from AWAKE to ASLEEP, which fails if another thread was faster. */
@@ -120,12 +122,23 @@ static uint64_t moves(const struct event_loop *loop)
     return loop->requests + loop->pieces;
 }
 
+/* How long to sleep although the daemon says it has more to do, since that may be handshakes that
+ * wait. 0: not at all. */
+static int nap_ms(const struct event_loop *loop, unsigned idle_runs)
+{
+    if (loop->handshakes == 0)
+        return loop->responses == 0 && idle_runs > IDLE_RUNS_MOST;
+    if (loop->responses > 0)
+        return idle_runs % RUNS_PER_NAP == RUNS_PER_NAP - 1;
+    return idle_runs < NAP_MOST_MS ? (int)idle_runs : NAP_MOST_MS;
+}
+
 static void *run(void *context)
 {
     struct event_loop *loop = context;
     bool loaded = false;
     int looks = 0; /* that are left */
-    int idle_runs = 0;
+    unsigned idle_runs = 0;
     while (!atomic_load(&loop->ending)) {
         uint64_t before = loop->requests;
         uint64_t moves_before = moves(loop);
@@ -135,12 +148,14 @@ static void *run(void *context)
         uint64_t requests = loop->requests - before;
         if (requests > 0)
             looks = looks_after(requests, &loaded);
-        idle_runs = moves(loop) == moves_before && loop->responses == 0 ? idle_runs + 1 : 0;
+        idle_runs = moves(loop) == moves_before ? idle_runs + 1 : 0;
         int timeout_ms = patience_ms(loop);
-        if (timeout_ms == 0 && idle_runs <= IDLE_RUNS_MOST)
-            continue;
-        if (timeout_ms == 0)
-            timeout_ms = 1;
+        if (timeout_ms == 0) {
+            timeout_ms = nap_ms(loop, idle_runs);
+            if (timeout_ms == 0)
+                continue;
+            looks = 0; /* each costs a system call for each handshake */
+        }
         if (looks == 0) {
             loaded = false;
             sleep_until_ready(loop, timeout_ms);

@@ -7,9 +7,9 @@
  * a wake-up costs it and its client several microseconds, more in a virtual machine. If requests
  * come one by one, it sleeps after a single look.
  *
- * libmicrohttpd 0.9.75 claims to have more to do for as long as a TLS handshake waits for its
- * client. If runs do nothing and no response is being sent, the thread sleeps nevertheless, for a
- * millisecond at most.
+ * libmicrohttpd (0.9.75 to 1.0) claims to have more to do for as long as a TLS handshake that has
+ * begun waits for its client, and each run asks the kernel about all of them. If runs do nothing,
+ * the thread sleeps nevertheless, until an event and for some milliseconds at most.
  *
  * Threads: event_loop_add() and event_loop_wake() from any thread; the rest from the loop's own, in
  * the daemon's callbacks.
@@ -42,12 +42,16 @@ struct event_loop {
     _Atomic bool ending;
     uint64_t requests; /* noted so far, as is the next one */
     uint64_t pieces;
-    int64_t responses; /* being sent */
+    int64_t responses;  /* being sent */
+    int64_t handshakes; /* connections that have sent no request, and may be in their handshake */
 };
 
 /* Flags of a daemon that an event loop can poll. */
 #define EVENT_LOOP_DAEMON_FLAGS \
-    (MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME)
+    (MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME)
+/* And of one without TLS: its first look at a connection need not wait for an event. With TLS, each
+ * run would look at those on which nothing comes, and no event would end a sleep. */
+#define EVENT_LOOP_PLAIN_FLAGS MHD_USE_TURBO
 
 /* Starts to poll `daemon` (taken, also on failure). Calls `lost(context)` for each added connection
  * that the daemon never received, or refused. */
@@ -80,6 +84,15 @@ static inline void event_loop_note_response(struct event_loop *loop)
 static inline void event_loop_note_end(struct event_loop *loop)
 {
     loop->responses--;
+}
+/* Notes a connection's TLS handshake; and that it is over. */
+static inline void event_loop_note_handshake(struct event_loop *loop)
+{
+    loop->handshakes++;
+}
+static inline void event_loop_note_handshake_end(struct event_loop *loop)
+{
+    loop->handshakes--;
 }
 
 #endif

@@ -62,12 +62,30 @@ static struct connection *peer_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
+/* A connection's handshake is over with its first request line, or its end. */
+static void begin_handshake(struct http_thread *thread, struct connection *peer)
+{
+    if (!peer || !guard_uses_tls(thread->server->guard))
+        return;
+    peer->shakes = true;
+    event_loop_note_handshake(&thread->loop);
+}
+
+static void end_handshake(struct http_thread *thread, struct connection *peer)
+{
+    if (!peer || !peer->shakes)
+        return;
+    peer->shakes = false;
+    event_loop_note_handshake_end(&thread->loop);
+}
+
 static void *on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
     struct http_thread *thread = context;
     struct connection *peer = peer_of(connection);
     struct request *request = request_take(thread, connection, target);
     event_loop_note(&thread->loop);
+    end_handshake(thread, peer);
     connection_enter(peer, CONNECTION_HEADER, 0);
     if (!request)
         return NULL;
@@ -104,9 +122,11 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    struct server *server = ((struct http_thread *)context)->server;
+    struct http_thread *thread = context;
+    struct server *server = thread->server;
     struct connection *peer = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        end_handshake(thread, peer);
         if (peer && peer->request)
             request_put(peer->request); /* MHD had no memory for its header: it completes none */
         connections_remove(&server->connections, peer);
@@ -119,8 +139,9 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         return;
     int descriptor = info->connect_fd; /* libmicrohttpd 1.0 uses the same union for every answer */
     info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    *socket_context =
-        connections_add(&server->connections, descriptor, info ? info->client_addr : NULL);
+    peer = connections_add(&server->connections, descriptor, info ? info->client_addr : NULL);
+    begin_handshake(thread, peer);
+    *socket_context = peer;
 }
 
 static void on_log(void *context, const char *format, va_list args) PRINTF_LIKE(2, 0);
@@ -184,7 +205,8 @@ static struct MHD_Daemon *start_daemon(struct http_thread *thread, int64_t conne
 #endif
         {MHD_OPTION_END, 0, NULL},
     };
-    unsigned int flags = EVENT_LOOP_DAEMON_FLAGS | MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0);
+    unsigned int flags = EVENT_LOOP_DAEMON_FLAGS | MHD_USE_ERROR_LOG |
+                         (tls ? (unsigned)MHD_USE_TLS : (unsigned)EVENT_LOOP_PLAIN_FLAGS);
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, NULL,                                  //
                             MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                            //
                             MHD_OPTION_CONNECTION_LIMIT,                                         //

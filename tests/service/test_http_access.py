@@ -169,6 +169,12 @@ def processor_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def threads_asleep(pid):
+    """Whether each HTTP thread sleeps: one that is always at work never does."""
+    texts = [(task / "stat").read_text(encoding="ascii") for task in Path(f"/proc/{pid}/task").iterdir()]
+    return {text.split()[0]: ") S " in text for text in texts if "(http)" in text}
+
+
 def client_hello():
     """What a client sends first."""
     received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -191,6 +197,32 @@ def test_a_handshake_that_waits_costs_nothing(sampler, tmp_path, part):
         assert used_s < 0.25 * (time.monotonic() - began)
         large = json.loads(tls_get(server, "/batch?size=50000&index=0", cert)[1])
         assert len(large["ids"]) == 1000, "others are served meanwhile"
+
+
+def test_handshakes_that_wait_cost_nothing_beside_responses_that_do(sampler, tmp_path):
+    """A response that its client does not read kept the thread of a waiting handshake at work, as if it were on its way."""
+    cert, key = make_certificate(tmp_path, "one")
+    server = sampler("--store", "range:500000", "--tls-cert", cert, "--tls-key", key, "--header-timeout", 3600)
+    threads = min(16, max(2, len(os.sched_getaffinity(0))))  # of the server: connections go to each in turn
+    context = ssl.create_default_context(cafile=cert)
+    with contextlib.ExitStack() as stack:
+        for _ in range(threads):
+            reader = socket.socket()
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(("127.0.0.1", server.port))
+            reader = stack.enter_context(context.wrap_socket(reader, server_hostname="127.0.0.1"))
+            reader.sendall(b"GET /batch?index=0&size=500000 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert reader.recv(4) == b"HTTP"
+        for part in (0, 100):
+            for _ in range(threads):
+                client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+                client.sendall(client_hello()[:part])
+        time.sleep(1)  # until the kernel has taken what it can of each response
+        assert (awake := set(threads_asleep(server.process.pid)))
+        for _ in range(300):
+            awake -= {thread for thread, asleep in threads_asleep(server.process.pid).items() if asleep}
+            time.sleep(0.01)
+        assert not awake
 
 
 def test_tls(sampler, tmp_path):
