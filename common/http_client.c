@@ -211,8 +211,13 @@ static bool set_options(struct http_client *client, const char *authority)
 #if LIBCURL_VERSION_NUM >= 0x075700
     code |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name server may be deaf */
 #endif
-    if (authority)
+    if (authority) {
         code |= curl_easy_setopt(easy, CURLOPT_CAINFO, authority);
+        (void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* instead of the system's */
+#if LIBCURL_VERSION_NUM >= 0x075700
+        (void)curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L); /* a new file counts */
+#endif
+    }
     return code == CURLE_OK;
 }
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, SANITIZED, raw_exchange, run, run_fails, wait_for
+from conftest import PATIENCE_S, SANITIZED, environment, program, raw_exchange, run, run_fails, wait_for
 
 STORE = ("--store", "range:1000?labels=10", "--seed", 1)
 TOKENS = {"ops": (["read", "draw", "admin"], ["*"]), "reader": (["read"], ["*"]), "trainer": (["draw"], ["default"]),
@@ -350,6 +350,31 @@ def test_a_loader_pulls_with_token_and_tls(sampler, tmp_path):
     assert len(done.stdout.splitlines()) >= 20
     run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-ops"}, says="certificate", status=1)
     run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-nobody", "TOMBOLA_CA": str(cert)}, says="token", status=None)
+
+
+def pull_from(url):
+    return ("pull", "--sampler", url, "--store", "range:1000?labels=10", "--size", 10)
+
+
+def test_no_authorities_but_those_given(sampler, tmp_path):
+    """TOMBOLA_CA replaces the system's, those in its folder, too."""
+    if os.geteuid() != 0:
+        pytest.skip("only root has mounts of its own")
+    (cert, key), stranger = make_certificate(tmp_path, "one"), make_certificate(tmp_path, "two")[0]
+    server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
+    system = tmp_path / "system"
+    system.mkdir()
+    (system / "ca-certificates.crt").write_bytes(stranger.read_bytes())
+    (system / "one.pem").write_bytes(cert.read_bytes())
+    subprocess.run(["openssl", "rehash", system], check=True, capture_output=True, timeout=PATIENCE_S)
+
+    def pull(**env):
+        return subprocess.run(
+            ["unshare", "-m", "sh", "-c", 'mount --bind "$1" /etc/ssl/certs && shift && exec "$@"', "sh", system, program("loader"),
+             *map(str, pull_from(server.url)), "--batches", "1"], env=environment(env), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    trusting, strict = pull(), pull(TOMBOLA_CA=str(stranger))
+    assert trusting.returncode == 0, trusting.stderr
+    assert strict.returncode == 1 and "certificate" in strict.stderr, strict.stderr
 
 
 # ---- before anything of a body is kept ------------------------------------------------------------
