@@ -48,6 +48,7 @@ struct http_client {
     enum error callback_error; /* why a callback ended the transfer */
     char reason[CURL_ERROR_SIZE];
     bool is_full; /* the process has no descriptor for a socket */
+    bool has_met; /* the server has answered before */
     uint64_t random;
     _Atomic bool cancelled;
     bool once; /* a call is one try */
@@ -335,6 +336,7 @@ static enum error try_once(struct http_client *client, const struct call *call, 
     curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(client->easy, CURLINFO_NUM_CONNECTS, &connections);
     curl_multi_remove_handle(client->multi, client->easy);
+    client->has_met |= !error && *ret_code == CURLE_OK;
     client->response->status = (int)status;
     client->response->reconnected |= connections > 0;
     return error;
@@ -378,13 +380,19 @@ static const char *reason_of(const struct http_client *client, CURLcode code)
     return client->reason[0] ? client->reason : curl_easy_strerror(code);
 }
 
-/* Advice for a TLS failure. */
-static const char *advice_for(CURLcode code)
+/* Advice for a failure that TLS may explain. */
+static const char *advice_for(const struct http_client *client, CURLcode code)
 {
+    bool is_cut = code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
+    if (is_cut && !client->has_met && strncmp(client->base_url, "http://", 7) == 0)
+        return "; if the server uses TLS, use https://";
     if (code == CURLE_SSL_CONNECT_ERROR)
         return "; if the server does not use TLS, use http://";
-    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-        return "; TOMBOLA_CA must name the PEM file of those who may have signed its certificate";
+    if (code == CURLE_SSL_CACERT_BADFILE)
+        return "; TOMBOLA_CA must name a PEM file of certificate authorities";
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+        return "; the server's certificate must be valid, name the host of the URL, and be signed "
+               "by an authority in TOMBOLA_CA (a PEM file; without it, by one of the system's)";
     return "";
 }
 
@@ -420,7 +428,7 @@ static void warn_once(struct http_client *client, struct call *call, CURLcode co
 {
     if (!call->warned && code)
         log_warning("%s: %s%s; trying again", client->url.data, reason_of(client, code),
-                    advice_for(code));
+                    advice_for(client, code));
     else if (!call->warned)
         log_warning("%s: the server is busy or away (it answered %d); trying again",
                     client->url.data, client->response->status);
@@ -433,7 +441,7 @@ static enum error give_up(const struct http_client *client, const struct call *c
     return error_set(code == CURLE_OPERATION_TIMEDOUT ? ERROR_TIMEOUT : ERROR_NETWORK,
                      "%s: no answer in %.1f s (%u %s): %s%s", client->url.data, seconds,
                      call->tries, call->tries == 1 ? "try" : "tries", reason_of(client, code),
-                     advice_for(code));
+                     advice_for(client, code));
 }
 
 /* Records a complete failed try, in case the deadline cuts the next one short. */
@@ -489,7 +497,7 @@ static enum error run_call(struct http_client *client, struct call *call)
         }
         if (code != CURLE_OK && !is_passing(code))
             return error_set(ERROR_NETWORK, "%s: %s%s", client->url.data, reason_of(client, code),
-                             advice_for(code));
+                             advice_for(client, code));
         if (code != CURLE_OK) {
             buffer_clear(&client->response->headers); /* no Retry-After of half an answer */
             if (clock_left_ms(call->deadline_ns) == 0)

@@ -79,7 +79,7 @@ def test_https(sampler, tmp_path):
     url = f"https://127.0.0.1:{server.port}"
     healthy("sampler", "--url", url, env={"TOMBOLA_CA": str(certificate)})
     run_fails("sampler", "healthcheck", *PATIENT, "--url", url, status=1, says="certificate")
-    run_fails("sampler", "healthcheck", *PATIENT, "--listen", f"127.0.0.1:{server.port}", status=1, says="/readyz")
+    run_fails("sampler", "healthcheck", *PATIENT, "--listen", f"127.0.0.1:{server.port}", status=1, says=["/readyz", "use https://"])
 
 
 @pytest.mark.parametrize("words, says", [

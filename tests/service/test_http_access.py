@@ -142,11 +142,11 @@ def test_sighup_without_anything_to_read(sampler):
 # ---- TLS ----------------------------------------------------------------------------------------
 
 
-def make_certificate(folder, name, *more):
+def make_certificate(folder, name, *more, names="IP:127.0.0.1"):
     cert, key = folder / f"{name}.crt", folder / f"{name}.key"
     made = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert,
-         "-days", "30", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", *more],
+         "-days", "30", "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}", *more],
         capture_output=True, check=False)
     assert made.returncode == 0, f"openssl cannot make a certificate: {made.stderr.decode()[-200:]}"
     return cert, key
@@ -350,6 +350,7 @@ def test_a_loader_pulls_with_token_and_tls(sampler, tmp_path):
     assert len(done.stdout.splitlines()) >= 20
     run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-ops"}, says="certificate", status=1)
     run_fails(*pull, env={"TOMBOLA_TOKEN": "secret-nobody", "TOMBOLA_CA": str(cert)}, says="token", status=None)
+    run_fails(*pull, env={"TOMBOLA_CA": str(tmp_path / "none")}, says="must name a PEM file of certificate authorities", status=1)
 
 
 def pull_from(url):
@@ -375,6 +376,18 @@ def test_no_authorities_but_those_given(sampler, tmp_path):
     trusting, strict = pull(), pull(TOMBOLA_CA=str(stranger))
     assert trusting.returncode == 0, trusting.stderr
     assert strict.returncode == 1 and "certificate" in strict.stderr, strict.stderr
+
+
+def test_a_certificate_of_another_name(sampler, tmp_path):
+    cert, key = make_certificate(tmp_path, "other", names="DNS:other.test")
+    server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
+    run_fails("loader", *pull_from(server.url), env={"TOMBOLA_CA": str(cert)}, status=1, says="name the host of the URL")
+
+
+def test_http_where_https_is_served(sampler, tmp_path):
+    cert, key = make_certificate(tmp_path, "one")
+    server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
+    run_fails("loader", *pull_from(f"http://127.0.0.1:{server.port}"), "--patience", 0.5, status=1, says="if the server uses TLS, use https://")
 
 
 # ---- before anything of a body is kept ------------------------------------------------------------
