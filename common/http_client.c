@@ -344,9 +344,12 @@ static enum error try_once(struct http_client *client, const struct call *call, 
 
 /* ---- a call: tries until the deadline ----------------------------------- */
 
-static bool is_passing(CURLcode code)
+static bool is_passing(const struct http_client *client, CURLcode code)
 {
     switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return client->has_met; /* certificate and authorities are not replaced at once */
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT:
     case CURLE_OPERATION_TIMEDOUT:
@@ -495,7 +498,7 @@ static enum error run_call(struct http_client *client, struct call *call)
             client->response->repeated = call->tries > 1;
             return OK;
         }
-        if (code != CURLE_OK && !is_passing(code))
+        if (code != CURLE_OK && !is_passing(client, code))
             return error_set(ERROR_NETWORK, "%s: %s%s", client->url.data, reason_of(client, code),
                              advice_for(client, code));
         if (code != CURLE_OK) {

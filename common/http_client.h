@@ -5,7 +5,8 @@
  *
  * Refused or reset connections, DNS failures, 429 and 503, and a gateway's statuses while its
  * server is away (408, 502, 504) are retried with exponential backoff and jitter (Retry-After is
- * obeyed) until the call's deadline; a call's first failure and its recovery are logged, once each.
+ * obeyed) until the call's deadline; so is a certificate that is refused, once the server has
+ * answered. A call's first failure and its recovery are logged, once each.
  * Other statuses are left to the caller. Redirects are not followed and http_proxy is not used:
  * peers are near, and a response from elsewhere is not theirs. In the steady state this code
  * allocates nothing; libcurl does.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, SANITIZED, environment, program, raw_exchange, run, run_fails, wait_for
+from conftest import PATIENCE_S, SANITIZED, environment, free_port, program, raw_exchange, run, run_fails, wait_for
 
 STORE = ("--store", "range:1000?labels=10", "--seed", 1)
 TOKENS = {"ops": (["read", "draw", "admin"], ["*"]), "reader": (["read"], ["*"]), "trainer": (["draw"], ["default"]),
@@ -388,6 +388,24 @@ def test_http_where_https_is_served(sampler, tmp_path):
     cert, key = make_certificate(tmp_path, "one")
     server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
     run_fails("loader", *pull_from(f"http://127.0.0.1:{server.port}"), "--patience", 0.5, status=1, says="if the server uses TLS, use https://")
+
+
+@pytest.mark.threads
+def test_a_client_outlasts_a_change_of_authorities(sampler, start, tmp_path):
+    """The server's new certificate comes before the clients' new file of authorities; a first connection does not wait for that."""
+    one, two, trusted = make_certificate(tmp_path, "one"), make_certificate(tmp_path, "two"), tmp_path / "trusted.pem"
+    trusted.write_bytes(one[0].read_bytes())
+    port, state = free_port(), ("--state", tmp_path / "state")
+    server = sampler(*STORE, *state, "--tls-cert", one[0], "--tls-key", one[1], listen=f"127.0.0.1:{port}")
+    client = start("loader", *pull_from(server.url), env={"TOMBOLA_CA": str(trusted)}, prefix=("sh", "-c", 'exec "$@" >/dev/null', "sh"))
+    wait_for(lambda: json.loads(tls_get(server, "/streams/default", one[0])[1])["position"] > 1000, "nothing is pulled")
+    server.stop()
+    client.wait_for_log("trying again")
+    sampler(*STORE, *state, "--tls-cert", two[0], "--tls-key", two[1], listen=f"127.0.0.1:{port}")
+    run_fails("loader", *pull_from(server.url), env={"TOMBOLA_CA": str(trusted)}, status=1, says="signed by an authority")
+    time.sleep(3)  # longer than it pauses between two tries
+    trusted.write_bytes(two[0].read_bytes())
+    client.wait_for_log("answered after")
 
 
 # ---- before anything of a body is kept ------------------------------------------------------------
