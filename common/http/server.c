@@ -26,7 +26,8 @@
 #define CONNECTIONS_LEAST 16
 #define RAISE_FILES \
     "raise it (ulimit -Hn, LimitNOFILE= of systemd, --ulimit nofile= of a container)"
-#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+/* Without RSA's key exchange, which has no forward secrecy, and SHA-1. */
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-SHA1"
 #define DRAIN_POLL_MS 2
 
 /* ---- what libmicrohttpd calls ------------------------------------------- */

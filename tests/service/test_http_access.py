@@ -142,10 +142,10 @@ def test_sighup_without_anything_to_read(sampler):
 # ---- TLS ----------------------------------------------------------------------------------------
 
 
-def make_certificate(folder, name, *more, names="IP:127.0.0.1"):
+def make_certificate(folder, name, *more, names="IP:127.0.0.1", kind=("ec", "-pkeyopt", "ec_paramgen_curve:P-256")):
     cert, key = folder / f"{name}.crt", folder / f"{name}.key"
     made = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert,
+        ["openssl", "req", "-x509", "-newkey", *kind, "-nodes", "-keyout", key, "-out", cert,
          "-days", "30", "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}", *more],
         capture_output=True, check=False)
     assert made.returncode == 0, f"openssl cannot make a certificate: {made.stderr.decode()[-200:]}"
@@ -236,6 +236,21 @@ def test_tls(sampler, tmp_path):
     assert tls_get(server, "/healthz", cert, maximum_version=ssl.TLSVersion.TLSv1_2)[0] == 200
     with pytest.raises((urllib.error.URLError, ssl.SSLError)):
         tls_get(server, "/healthz", make_certificate(tmp_path, "stranger")[0])
+
+
+@pytest.mark.parametrize("kind, cipher, good", [
+    ("rsa:2048", "AES128-GCM-SHA256", False), ("rsa:2048", "AES256-SHA", False), ("rsa:2048", "ECDHE-RSA-AES128-SHA", False),
+    ("rsa:2048", "ECDHE-RSA-AES128-GCM-SHA256", True), ("ec", "ECDHE-ECDSA-AES128-SHA", False), ("ec", "ECDHE-ECDSA-AES128-GCM-SHA256", True)])
+def test_no_cipher_without_forward_secrecy_or_with_sha1(sampler, tmp_path, kind, cipher, good):
+    cert, key = make_certificate(tmp_path, "one", kind=[kind]) if kind != "ec" else make_certificate(tmp_path, "one")
+    server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
+    context = ssl.create_default_context(cafile=cert)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(f"{cipher}:@SECLEVEL=0")
+    with contextlib.nullcontext() if good else pytest.raises(OSError), \
+            socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as client, \
+            context.wrap_socket(client, server_hostname="127.0.0.1") as secret:
+        assert secret.cipher()[0] == cipher
 
 
 @pytest.mark.threads
