@@ -239,7 +239,7 @@ static enum error parse(struct serve_options *serve, const struct program *progr
          .target = &serve->server.patience_seconds,
          .argument = "SECONDS",
          .minimum = 1,
-         .maximum = 3600,
+         .maximum = SERVER_PATIENCE_MOST_SECONDS,
          .help = "how long a client may take to send a request's header, to send its body, or to "
                  "read a response"},
         {.name = "token_file",

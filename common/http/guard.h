@@ -17,7 +17,7 @@
 #include "common/http/bearer_tokens.h"
 #include "common/http/certificate.h"
 
-#define GUARD_KEPT_SECONDS 600
+#define GUARD_KEPT_SECONDS 7200
 
 /* Texts are borrowed until guard_close(). */
 struct guard_options {

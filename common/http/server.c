@@ -30,6 +30,9 @@
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-SHA1"
 #define DRAIN_POLL_MS 2
 
+_Static_assert(GUARD_KEPT_SECONDS > SERVER_PATIENCE_MOST_SECONDS,
+               "a handshake may take as long as a header, and uses its certificate until then");
+
 /* ---- what libmicrohttpd calls ------------------------------------------- */
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
