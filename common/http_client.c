@@ -49,6 +49,7 @@ struct http_client {
     char reason[CURL_ERROR_SIZE];
     bool is_full; /* the process has no descriptor for a socket */
     bool has_met; /* the server has answered before */
+    int sent;     /* requests of the call in progress, with those that libcurl repeats itself */
     uint64_t random;
     _Atomic bool cancelled;
     bool once; /* a call is one try */
@@ -61,6 +62,7 @@ struct call {
     int64_t deadline_ns;
     bool retry_busy;
     unsigned tries;
+    int answered; /* tries, but for those that a gateway answered */
     bool warned;
     CURLcode met; /* what ended the last whole try that had no answer */
     char met_reason[CURL_ERROR_SIZE];
@@ -101,6 +103,17 @@ static size_t on_header(char *data, size_t size, size_t count, void *context)
         client->callback_error = take(&client->response->headers, data, length);
     return client->callback_error ? 0 : length;
 }
+
+#if LIBCURL_VERSION_NUM >= 0x075000
+/* libcurl sends a request again, without a word, if a connection that it kept ends first. */
+static int on_request(void *context, char *theirs, char *ours, int their_port, int our_port)
+{
+    struct http_client *client = context;
+    (void)theirs, (void)ours, (void)their_port, (void)our_port;
+    client->sent++;
+    return CURL_PREREQFUNC_OK;
+}
+#endif
 
 /* libcurl would take a process without free descriptors for a server that is not there. */
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
@@ -209,6 +222,10 @@ static bool set_options(struct http_client *client, const char *authority)
     code |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, client);
     code |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     code |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, client);
+#if LIBCURL_VERSION_NUM >= 0x075000
+    code |= curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
+    code |= curl_easy_setopt(easy, CURLOPT_PREREQDATA, client);
+#endif
 #if LIBCURL_VERSION_NUM >= 0x075700
     code |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name server may be deaf */
 #endif
@@ -369,6 +386,12 @@ bool http_status_is_passing(int status)
     return status == 408 || status == 429 || (status >= 502 && status <= 504);
 }
 
+/* Then its server may have worked in vain. */
+static bool is_behind_gateway(int status)
+{
+    return status == 502 || status == 504;
+}
+
 static bool is_busy(const struct http_client *client, const struct call *call)
 {
     int status = client->response->status;
@@ -492,10 +515,13 @@ static enum error run_call(struct http_client *client, struct call *call)
         if (client->callback_error)
             return error_prefix(client->callback_error,
                                 "%s: the answer is refused: ", client->url.data);
+        call->answered += code == CURLE_OK && !is_behind_gateway(client->response->status);
         if (code == CURLE_OK && !is_busy(client, call)) {
             if (call->warned)
                 log_info("%s: answered after %u tries", client->base_url, call->tries);
             client->response->repeated = call->tries > 1;
+            if (client->sent > call->answered)
+                client->response->unanswered = client->sent - call->answered;
             return OK;
         }
         if (code != CURLE_OK && !is_passing(client, code))
@@ -541,6 +567,7 @@ static enum error call_server(struct http_client *client, int64_t patience_ms, b
                         .retry_busy = retry_busy};
     client->response = response;
     response->reconnected = response->repeated = false;
+    response->unanswered = client->sent = 0;
     enum error error = run_call(client, &call);
     client->response = NULL;
     return error;

@@ -28,6 +28,9 @@ struct http_response {
     bool reconnected;      /* came over a new connection, perhaps from another server than the
                             * last */
     bool repeated;         /* after a retry: behind a gateway it may come from another server */
+    int unanswered;        /* how often the request was sent in vain: the server may have served
+                            * it, and the response was lost with its connection or behind a
+                            * gateway (502, 504). libcurl 7.80 or later; else 0 */
     struct buffer body;    /* owned by the caller: http_response_release() */
     struct buffer headers; /* raw header lines, "Name: value\r\n" each */
 };

@@ -287,6 +287,16 @@ static void batch_target(const struct sampler_client *client, size_t size, const
              client->stream);
 }
 
+/* Nobody can tell a batch whose response was lost from one that another program drew. */
+static void warn_of_lost(const struct sampler_client *client)
+{
+    int lost = client->response.unanswered;
+    if (lost > 0)
+        log_warning("stream %s: %d %s got no response from the sampler at %s; if it served them, "
+                    "their rows are lost for this epoch (leased batches come again)",
+                    client->stream, lost, text_plural(lost, "draw", "draws"), client->url);
+}
+
 enum error sampler_client_draw(struct sampler_client *client, size_t size,
                                struct sampler_batch *ret_batch)
 {
@@ -294,6 +304,8 @@ enum error sampler_client_draw(struct sampler_client *client, size_t size,
     struct sampler_batch batch;
     batch_target(client, size, "", target);
     enum error error = get_batch(client, target, &batch);
+    if (!error || error == ERROR_END)
+        warn_of_lost(client);
     if (error)
         return error;
     if (http_response_header(&client->response, "Tombola-Attempt", attempt, sizeof(attempt)))

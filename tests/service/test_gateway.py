@@ -20,7 +20,8 @@ SMALL = {"model": "softmax", "hidden_units": None, "batch_size": 500, "train_ste
 
 class Gateway(http.server.ThreadingHTTPServer):
     """Hands requests on to the sampler; `fails(number, path)` is a status that it answers itself, or None. `caches(number,
-    path)`: whether it repeats its last response to such a path, if there is one."""
+    path)`: whether it repeats its last response to such a path, if there is one; `loses(number, path)`: whether it hangs up
+    instead of handing a response back."""
 
     daemon_threads = True
     closes = False  # each connection after one response
@@ -29,6 +30,7 @@ class Gateway(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.sampler, self.fails, self.numbers, self.failed = sampler, fails, itertools.count(), []
         self.caches, self.cached = lambda number, path: False, {}
+        self.loses = lambda number, path: False
         self.url = f"http://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -57,6 +59,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             response = self.server.cached[self.path]
         else:
             response = self.server.cached[self.path] = self.hand_on(sent)
+            if self.server.loses(number, self.path):
+                self.close_connection = True
+                return
         status, headers, body = response
         self.send_response(status)
         if status != 204:
@@ -151,6 +156,24 @@ def test_a_draw_that_a_cache_answers(gateway, sampler, store):
     assert "which was drawn before: the stream default did not go back, so something between" in done.stderr
     rows = [line.split(",")[0] for line in done.stdout.splitlines()[1:]]
     assert len(rows) == len(set(rows)) > 0
+
+
+@pytest.mark.parametrize("statuses", [[], [504]], ids=["hung up", "504"])
+def test_a_draw_whose_response_is_lost(gateway, sampler, store, statuses):
+    """Its rows are not in the output, which must not end without a word of them. libcurl itself repeats a request on a
+    connection that it kept."""
+    draws = itertools.count()
+    between = gateway(sampler("--store", store, "--epochs", 1), lambda number, path: None)
+    between.loses = lambda number, path: "/batch" in path and next(draws) == 7
+    if statuses:
+        between.loses, lost = lambda number, path: False, between.loses
+        between.fails = lambda number, path: statuses[0] if lost(number, path) else None
+    done = run("loader", "pull", "--sampler", between.url, "--store", store)
+    rows = {line.split(",")[0] for line in done.stdout.splitlines()[1:]}
+    assert len(rows) == (2000 if statuses else 1900)
+    assert "1 draw got no response from the sampler" in done.stderr
+    assert "lost" not in run("loader", "pull", "--sampler", gateway(between.sampler, every_other()).url, "--store", store,
+                             "--index", 0).stderr
 
 
 #: A feed that is closed while its sampler does not answer leaves threads behind, of which ThreadSanitizer complains.
