@@ -179,10 +179,16 @@ static bool has_problem(const struct http_response *response, const char *kind)
 static enum error refuse_status(const struct sampler_client *client, const char *method,
                                 const char *target, const struct http_response *response)
 {
-    char reason[REASON_BYTES];
+    char reason[REASON_BYTES], place[REASON_BYTES];
     http_response_problem(response, reason, sizeof(reason));
     enum error code = code_of_status(response->status);
     const char *advice = "";
+    if (response->status / 100 == 3 &&
+        http_response_header(response, "Location", place, sizeof(place)))
+        return error_set(code,
+                         "the sampler at %s answered %d to %s %s: it leads to %s; redirects are "
+                         "not followed, so give the URL of the server there",
+                         client->url, response->status, method, target, place);
     if (response->status == 401 || response->status == 403)
         advice = " (TOMBOLA_TOKEN holds the token)";
     else if (code == ERROR_TIMEOUT)

@@ -25,6 +25,7 @@ class Gateway(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
     closes = False  # each connection after one response
+    location = "/"  # of its own answers
 
     def __init__(self, sampler, fails):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -54,7 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         status = self.server.fails(number, self.path)
         if status:
             self.server.failed.append(status)
-            response = status, {"Content-Type": "text/html"}, b"<html>nobody there</html>"
+            response = status, {"Content-Type": "text/html", "Location": self.server.location}, b"<html>nobody there</html>"
         elif self.server.caches(number, self.path) and self.path in self.server.cached:
             response = self.server.cached[self.path]
         else:
@@ -174,6 +175,14 @@ def test_a_draw_whose_response_is_lost(gateway, sampler, store, statuses):
     assert "1 draw got no response from the sampler" in done.stderr
     assert "lost" not in run("loader", "pull", "--sampler", gateway(between.sampler, every_other()).url, "--store", store,
                              "--index", 0).stderr
+
+
+def test_a_redirect_is_told(gateway, sampler, store):
+    """From http:// to https://, say."""
+    between = gateway(sampler("--store", store), lambda number, path: 308)
+    between.location = "https://elsewhere.example/"
+    run_fails("loader", "pull", "--sampler", between.url, "--store", store, status=1,
+              says=["answered 308 to GET /streams/default: it leads to https://elsewhere.example/;", "give the URL"])
 
 
 #: A feed that is closed while its sampler does not answer leaves threads behind, of which ThreadSanitizer complains.
