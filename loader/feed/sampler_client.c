@@ -435,12 +435,26 @@ static enum error print_settlement(const struct sampler_client *client, const ch
     return body->error;
 }
 
+/* The sampler repeats the seqs that it acked; a cache may have kept its answer to others. */
+static enum error check_acked(const cJSON *acked, const int64_t seqs[], size_t count)
+{
+    const cJSON *seq;
+    size_t found = 0;
+    cJSON_ArrayForEach(seq, acked) found +=
+        found < count && cJSON_IsNumber(seq) && seq->valuedouble == (double)seqs[found];
+    if (found == count)
+        return OK;
+    return error_set(ERROR_NETWORK,
+                     "/ack of %zu %s was answered with another list, without %" PRId64, count,
+                     text_plural((int64_t)count, "batch", "batches"), seqs[found]);
+}
+
 /* Is it the sampler's answer? A gateway may say 200, too. */
 static enum error read_settlement(const struct http_response *response, const char *what,
-                                  int64_t *ret_expires_ms)
+                                  const int64_t seqs[], size_t count, int64_t *ret_expires_ms)
 {
     cJSON *json = NULL;
-    const cJSON *acked;
+    const cJSON *acked = NULL;
     int64_t number = 0;
     const struct buffer *body = &response->body;
     enum error error = json_parse(body->data ? body->data : "", body->length, what, &json);
@@ -449,6 +463,8 @@ static enum error read_settlement(const struct http_response *response, const ch
     else if (!error)
         error = json_get_integer(json, strcmp(what, "/extend") == 0 ? "expires_ms" : "released",
                                  what, &number);
+    if (!error && acked)
+        error = check_acked(acked, seqs, count);
     cJSON_Delete(json);
     if (error)
         return error_prefix(ERROR_NETWORK, "no Tombola sampler: ");
@@ -474,7 +490,7 @@ enum error sampler_client_settle(struct sampler_client *client, const char *what
             error = error_set_kind(error, SAMPLER_NEVER_LENT);
     }
     if (!error)
-        error = read_settlement(&response, target, ret_expires_ms);
+        error = read_settlement(&response, target, seqs, count, ret_expires_ms);
     buffer_release(&body);
     http_response_release(&response);
     return error;

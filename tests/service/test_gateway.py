@@ -216,6 +216,17 @@ def test_an_ack_that_a_gateway_takes(gateway, sampler, store):
     assert served.get("/streams/default").json["acked"] == 0
 
 
+def test_an_ack_that_a_cache_answers(gateway, sampler, store):
+    """With the sampler's answer to another ack: without a word, the rows would come again once their leases expire."""
+    served = sampler("--store", store, "--epochs", 1)
+    between = gateway(served, lambda number, path: None)
+    between.caches = lambda number, path: path == "/ack"
+    between.cached["/ack"] = 200, {"Content-Type": "application/json"}, b'{"acked":[0]}'
+    done = run("loader", "pull", "--sampler", between.url, "--store", store, "--lease", status=1)
+    assert "was answered with another list" in done.stderr.splitlines()[-1], done.stderr
+    assert len(done.stdout.splitlines()) - 1 <= 2000
+
+
 @pytest.mark.parametrize("status", [403, 500])
 def test_acks_that_a_gateway_refuses_end_the_pull(gateway, sampler, store, status):
     """It would wait for its own leases, or get its own batches again when they expire."""

@@ -273,9 +273,10 @@ static inline bool fake_is_whole(const char *request)
 
 static inline void fake_settle(struct fake_connection *connection)
 {
-    char body[100];
-    int length = snprintf(body, sizeof(body), "{\"expires_ms\":%d,\"acked\":[],\"released\":0}",
-                          FAKE_EXPIRES_MS);
+    char body[sizeof(connection->request) + 100];
+    const char *list = strstr(connection->request, "\"seqs\":["), *seqs = list ? list + 8 : "";
+    int length = snprintf(body, sizeof(body), "{\"expires_ms\":%d,\"acked\":[%.*s],\"released\":0}",
+                          FAKE_EXPIRES_MS, (int)strcspn(seqs, "]"), seqs);
     atomic_fetch_add(&connection->sampler->settled, 1);
     atomic_fetch_add(&connection->sampler->acked,
                      strncmp(connection->request, "POST /ack?", 10) == 0);

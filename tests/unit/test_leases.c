@@ -78,14 +78,14 @@ static bool holds_seq(const char *seqs, size_t length, int64_t seq)
 /* "{..."seqs":[5,6]}" after "POST /ack ". */
 static void answer_settlement(struct lender *lender, const char *request)
 {
-    char body[100];
+    char body[16384];
     const char *target = request + 5, *list = strstr(request, "\"seqs\":[");
     const char *seqs = list ? list + 8 : "";
     size_t length = list ? strcspn(seqs, "]") : 0;
     note(lender, target, strcspn(target, " "), seqs, length);
     int bytes =
-        snprintf(body, sizeof(body), "{\"expires_ms\":%" PRId64 ",\"acked\":[],\"released\":0}",
-                 atomic_load(&lender->expires_ms));
+        snprintf(body, sizeof(body), "{\"expires_ms\":%" PRId64 ",\"acked\":[%.*s],\"released\":0}",
+                 atomic_load(&lender->expires_ms), (int)length, seqs);
     if (atomic_load(&lender->refusal))
         reply(lender, lender->refusal, "", "", 0);
     else if (holds_seq(seqs, length, atomic_load(&lender->lost)))
