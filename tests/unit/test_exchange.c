@@ -43,7 +43,7 @@ static struct {
     int64_t batch, epochs;
     size_t rows;
     pthread_t thread;
-    _Atomic bool stop;
+    _Atomic bool stop, ended;
     bool runs, again;
     enum error error;
     char message[ERROR_MESSAGE_BYTES];
@@ -65,6 +65,7 @@ static void *run_job(void *context)
     stop_follow(&job.stop);
     job.error = job.run();
     snprintf(job.message, sizeof(job.message), "%s", error_message());
+    atomic_store(&job.ended, true);
     return NULL;
 }
 
@@ -72,6 +73,7 @@ static void start_job(enum error (*run)(void))
 {
     job.run = run;
     job.message[0] = '\0';
+    atomic_store(&job.ended, false);
     assert_int_equal(pthread_create(&job.thread, NULL, run_job, NULL), 0);
     job.runs = true;
 }
@@ -896,6 +898,40 @@ static void test_patience_begins_anew(void **state)
     }
 }
 
+/* false: it has given up. */
+static bool connects_again(void)
+{
+    struct pollfd wanted = {.fd = listeners[0], .events = POLLIN};
+    while (__real_poll(&wanted, 1, 10) == 0) {
+        if (atomic_load(&job.ended))
+            return false;
+    }
+    return true;
+}
+
+/* Or something between greets for it. */
+static void test_a_server_that_only_greets_is_given_up(void **state)
+{
+    (void)state;
+    use_one_server();
+    options.patience_ms = 60000;
+    begin();
+    start_job(look_job);
+    expect(servers[0], WIRE_PULL);
+    hang_up(0);
+    for (int i = 0; i < 100 && connects_again(); i++) {
+        accept_worker(0);
+        say_type(0, WIRE_WELCOME);
+        take_stream();
+        expect(servers[0], WIRE_PULL);
+        hang_up(0);
+        clock_sleep_ms(50); /* it sees that within a second of its clock, or else tries again */
+        pass(61);
+    }
+    atomic_store(&job.stop, true);
+    assert_failed(ERROR_NETWORK, "closed the connection at a request");
+}
+
 static void test_a_signal_ends_the_wait(void **state)
 {
     (void)state;
@@ -1390,6 +1426,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_server_that_is_lost_within_its_answer),
     TEST(test_a_server_that_cannot_be_reached_is_given_up),
     TEST(test_patience_begins_anew),
+    TEST(test_a_server_that_only_greets_is_given_up),
     TEST(test_a_signal_ends_the_wait),
     TEST(test_a_signal_does_not_split_a_gradient),
     TEST(test_a_signal_ends_a_gradient_that_is_not_answered),

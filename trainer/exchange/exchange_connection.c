@@ -13,6 +13,7 @@
 
 #define CONNECT_MS 5000 /* for one attempt */
 #define AGAIN_MS 200    /* between two attempts */
+#define KEPT_MS 1000    /* a connection that lasts so long is one to a server */
 #define TELL_MS 1000
 #define START_MS 5000 /* processes that are started together may be this far apart */
 
@@ -25,7 +26,7 @@ void exchange_say_waiting(struct exchange *exchange, const struct remote *remote
 
 static void say_there(struct exchange *exchange, const struct remote *remote)
 {
-    if (exchange->waits_for == remote->name) {
+    if (exchange->waits_for == remote->name && !remote->in_vain) {
         log_info("%s answers again", remote->name);
         exchange->waits_for = NULL;
     }
@@ -203,16 +204,29 @@ static bool is_trained(struct exchange *exchange, bool was_met)
                              logdir_end_for(was_met, options->may_stop), &exchange->seen);
 }
 
+/* Was the last connection lost before it served a request? A server that greets and hangs up, or
+ * what stands between, is as good as away. */
+static bool is_in_vain(const struct remote *remote)
+{
+    return remote->greeted_ns != 0 &&
+           clock_now_ns() - remote->greeted_ns < KEPT_MS * INT64_C(1000000);
+}
+
 enum error exchange_connect(struct exchange *exchange, struct remote *remote)
 {
-    for (;;) {
-        enum error error = connect_once(exchange, remote);
+    bool waits = remote->in_vain = is_in_vain(remote);
+    if (!remote->in_vain)
+        exchange->away_ns = 0;
+    for (;; waits = false) {
+        enum error error =
+            waits ? error_set(ERROR_NETWORK, "%s: closed the connection at a request", remote->name)
+                  : connect_once(exchange, remote);
         if (!error)
             say_there(exchange, remote);
         if (!error && remote == exchange->remotes)
             exchange_lose_grants(exchange);
         if (!exchange_may_come_back(error)) {
-            exchange->away_ns = 0;
+            remote->greeted_ns = clock_now_ns();
             return error;
         }
         int64_t now_ns = clock_now_ns();

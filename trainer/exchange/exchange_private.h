@@ -26,6 +26,8 @@ struct remote {
     bool offered;                /* shared memory was offered on this connection */
     bool answered;               /* it has answered the current request */
     bool is_empty;               /* it had no shard at its greeting, and sent no values since */
+    int64_t greeted_ns;          /* when it did, if it has answered no request since; else 0 */
+    bool in_vain;                /* so did the connection before, which was lost at once */
     int64_t step;                /* of this worker's copy of its values */
 };
 
@@ -55,7 +57,7 @@ struct exchange {
 
     const struct remote *behind; /* the latest that answered STALE */
     const char *waits_for;       /* the remote that the log has named; NULL: none */
-    int64_t away_ns;             /* since when a server cannot be reached; 0: all can */
+    int64_t away_ns;             /* since when a server is tried in vain; 0: all are there */
     uint64_t seen;               /* state of logdir_is_trained() */
 
     struct rank *rank; /* in a group of GPUs; NULL: gradients go to servers */
