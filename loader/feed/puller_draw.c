@@ -234,12 +234,15 @@ static enum error check_order(struct pull_connection *connection, bool at_end, b
 }
 
 /* Did the stream go back, so that what was received up to `furthest` comes again? A batch behind
- * that is no proof: some were not acked, or a draw was undone. The stream's position is one. */
-static bool has_fallen(struct pull_connection *connection, int64_t first, int64_t furthest)
+ * that is no proof: some were not acked, or a draw was undone. The stream's position is one, unless
+ * it is before the `end` of this batch: then a cache has described the stream. */
+static bool has_fallen(struct pull_connection *connection, int64_t first, int64_t end,
+                       int64_t furthest)
 {
     struct sampler_stream now;
     return connection->puller->compares && first < furthest &&
-           !sampler_client_describe(connection->client, &now) && now.position < furthest;
+           !sampler_client_describe(connection->client, &now) && now.position >= end &&
+           now.position < furthest;
 }
 
 /* Was a batch that begins there drawn lately? Under the lock. */
@@ -292,7 +295,7 @@ static enum error check_position(struct pull_connection *connection,
     bool again = puller->compares && puller->options.pull == FEED_DRAW && was_drawn(puller, first);
     int64_t before = again ? puller->furthest : connection->furthest;
     pthread_mutex_unlock(&puller->lock);
-    bool fell = has_fallen(connection, first, before);
+    bool fell = has_fallen(connection, first, end, before);
     pthread_mutex_lock(&puller->lock);
     bool counts = connection->falls == puller->falls;
     fell &= counts;

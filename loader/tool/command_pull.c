@@ -270,8 +270,11 @@ const struct command command_pull = {
     .details =
         "Every draw moves the sampler's stream: several pulls at once divide its rows among them.\n"
         "Rows that were prefetched but not written when a pull is stopped are lost for this "
-        "epoch.\n"
-        "With --lease they are redelivered, and no row is lost whatever is killed.\n"
+        "epoch,\n"
+        "as are those of a draw that a proxy repeats. With --lease they are redelivered, and no "
+        "row "
+        "is\n"
+        "lost whatever is killed.\n"
         "\n"
         "  csv  a header id,label,FEATURE NAMES, then one line per row\n"
         "  npy  one structured array for numpy.load(): fields id, label, x. It is complete only\n"
