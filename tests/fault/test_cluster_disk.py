@@ -11,9 +11,11 @@ import urllib.request
 import pytest
 
 from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noqa: F401, fixture
+from failing_disk import traced
 from service import PATIENCE_S, wait_for
 from test_hanging_disk import disk  # noqa: F401, fixture
 from test_trainer import checkpoints, store  # noqa: F401, fixture
+from test_training import NO_LEAKS, NO_THREADS
 
 REST = 300
 
@@ -62,8 +64,9 @@ def check_it_goes_on_later(trained, paced, store, tmp_path):
 def training(start, paced, store, tmp_path):  # noqa: F811
     """training(env) -> Cluster that has saved some of what it trained."""
 
-    def make(env=None, logdir=tmp_path / "run"):
-        trained = Cluster(start, paced, store, logdir, train_steps=10**9, save_secs=0.2, **{**ADDITIVE, "patience": PATIENCE_S})
+    def make(env=None, logdir=tmp_path / "run", servers=2):
+        trained = Cluster(start, paced, store, logdir, servers=servers, train_steps=10**9, save_secs=0.2,
+                          **{**ADDITIVE, "patience": PATIENCE_S})
         trained.env = env
         trained.start_all().go_on()
         return trained
@@ -180,6 +183,16 @@ def test_a_full_disk(training, mounted, paced, store, tmp_path):  # noqa: F811
         check_goes_on(trained)
         (folder / "filler").unlink()
         trained.go_on()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_saves_that_no_thread_starts_for(training, strace, paced, store, tmp_path, servers):  # noqa: F811
+    trained = training(NO_LEAKS, servers=servers)
+    with traced(trained.ps[0], strace, tmp_path / "trace", *NO_THREADS):
+        trained.ps[0].wait_for_log(r"step \d+ was not saved: cannot start the thread .*; it is tried again")
+        check_trains(trained)
+    trained.go_on()
     check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
 
 

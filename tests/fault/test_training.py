@@ -9,6 +9,8 @@ import pytest
 from failing_disk import traced
 from service import run, wait_for
 
+# LeakSanitizer does not work where strace is attached.
+NO_LEAKS = {"ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0"}
 NO_THREADS = ("-e", "trace=clone,clone3", "-e", "inject=clone,clone3:error=EAGAIN")
 
 
@@ -18,9 +20,8 @@ def training(sampler, start, tmp_path):
     database = f"sqlite:{tmp_path}/rows.db?table=t"
     (tmp_path / "rows.csv").write_text("id,label,x\n" + "".join(f"{i},{i % 4},{i % 5}\n" for i in range(1000)))
     run("loader", "import", f"csv:{tmp_path}/rows.csv", database)
-    no_leaks = f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0"  # LeakSanitizer does not work where strace is attached
     trainer = start("trainer", "train", "--sampler", sampler("--store", database).url, "--store", database, "--logdir", tmp_path / "run",
-                    "--train-steps", 10**9, "--save-secs", 0.2, "--print-every", 0, "--device", "cpu", env={"ASAN_OPTIONS": no_leaks})
+                    "--train-steps", 10**9, "--save-secs", 0.2, "--print-every", 0, "--device", "cpu", env=NO_LEAKS)
     trainer.wait_for_log(r"saved [^\n]*ckpt-[1-9]")
     return trainer
 

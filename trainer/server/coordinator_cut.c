@@ -113,9 +113,14 @@ static enum error order_room(struct coordinator *coordinator)
         return ERROR_MEMORY;
     cut->room->count = coordinator->layout.state;
     enum error error = errand_new(make_room, free_room, cut->room, &cut->maker);
-    if (error)
+    if (error) {
         free(cut->room);
-    return error ? error : errand_start(cut->maker, "cut");
+        return error;
+    }
+    error = errand_start(cut->maker, "cut");
+    if (error)
+        cut_drop_room(cut);
+    return error;
 }
 
 /* *ret_there: cut->state is allocated; false: it is being allocated. */
@@ -188,6 +193,21 @@ static void let_leave_without(struct coordinator *coordinator)
     }
 }
 
+/* As in a single process, a failed save is retried, except if the state is not finite (it will not
+ * become finite), if another trainer has taken over the logdir, or if it was the last one. */
+static enum error put_off_save(struct coordinator *coordinator, int64_t step, enum error error)
+{
+    if (!error)
+        return OK;
+    if (error == ERROR_INPUT || error == ERROR_CONFLICT || step >= coordinator->options.train_steps)
+        return error_prefix(error, "step %" PRId64 " was not saved: ", step);
+    coordinator->not_before_ns = coordinator->cut_wanted
+                                     ? clock_deadline_ns(CUT_AGAIN_MS)
+                                     : saver_retry_ns(coordinator->options.save_ms);
+    log_warning("step %" PRId64 " was not saved: %s; it is tried again", step, error_message());
+    return OK;
+}
+
 /* No batch follows those that are done: the stream has ended, or an evaluator stopped it. */
 static bool has_early_end(const struct coordinator *coordinator)
 {
@@ -208,14 +228,18 @@ static enum error save_cut(struct coordinator *coordinator)
     coordinator->facts.position.stream.epochs = coordinator_epochs(coordinator);
     if (error) {
         free(state);
-        return error;
+        cut_end(coordinator);
+        return put_off_save(coordinator, cut->step, error);
     }
     error = checkpoint_snapshot_of(state, cut->step, &coordinator->layout, &coordinator->facts,
                                    &snapshot);
     cut_end(coordinator);
-    let_leave_with_cut(coordinator);
     coordinator->next_cut_ns = clock_deadline_ns(coordinator->options.save_ms);
-    return error ? error : saver_start(coordinator->saver, snapshot);
+    if (!error)
+        error = saver_start(coordinator->saver, snapshot);
+    if (!error)
+        let_leave_with_cut(coordinator);
+    return put_off_save(coordinator, cut->step, error);
 }
 
 /* One more server has copied its state and goes on. Once all have, only copies in transit are
@@ -239,7 +263,7 @@ static enum error save_held(struct coordinator *coordinator)
     if (!error && !(cut->state = array_new(count, sizeof(float), "a checkpoint's state")))
         error = ERROR_MEMORY;
     if (error)
-        return error;
+        return put_off_save(coordinator, held->parameters.step, error);
     memcpy(cut->state, held_shard_state(held), count * sizeof(float));
     cut->step = held->parameters.step;
     coordinator->group.is_unsaved = false;
@@ -277,23 +301,13 @@ static enum error copy_own(struct coordinator *coordinator)
 
 /* ---- saves -------------------------------------------------------------- */
 
-/* As in a single process, a failed save is retried, except if the state is not finite (it will not
- * become finite), if another trainer has taken over the logdir, or if it was the last one. */
 static enum error finish_save(struct coordinator *coordinator)
 {
     int64_t step;
     enum error error = saver_finish(coordinator->saver, &step);
-    if (!error) {
+    if (!error)
         log_info("saved %s", logdir_newest_path(coordinator->logdir));
-        return OK;
-    }
-    if (error == ERROR_INPUT || error == ERROR_CONFLICT || step >= coordinator->options.train_steps)
-        return error_prefix(error, "step %" PRId64 " was not saved: ", step);
-    coordinator->not_before_ns = coordinator->cut_wanted
-                                     ? clock_deadline_ns(CUT_AGAIN_MS)
-                                     : saver_retry_ns(coordinator->options.save_ms);
-    log_warning("step %" PRId64 " was not saved: %s; it is tried again", step, error_message());
-    return OK;
+    return put_off_save(coordinator, step, error);
 }
 
 enum error cut_save_initial(struct coordinator *coordinator)
@@ -303,7 +317,9 @@ enum error cut_save_initial(struct coordinator *coordinator)
     coordinator->initial = NULL;
     enum error error =
         checkpoint_snapshot_of(state, 0, &coordinator->layout, &coordinator->facts, &snapshot);
-    return error ? error : saver_start(coordinator->saver, snapshot);
+    if (!error)
+        error = saver_start(coordinator->saver, snapshot);
+    return put_off_save(coordinator, 0, error);
 }
 
 int64_t coordinator_pause_ns(const struct coordinator *coordinator)
@@ -411,7 +427,8 @@ enum error cut_tick(struct coordinator *coordinator)
     enum error error = OK;
     bool is_there = false;
     if (is_cut_due(coordinator))
-        error = take_room(coordinator, &is_there);
+        error = put_off_save(coordinator, coordinator_step(coordinator),
+                             take_room(coordinator, &is_there));
     if (!error && is_there)
         error = begin_cut(coordinator);
     if (!error && cut->phase == CUT_UNITING && held_shard_is_cut(coordinator->held))
