@@ -274,3 +274,22 @@ def test_a_signal_after_a_save_that_failed_costs_no_step(start, disk, paced, sto
         trained.ps[index].stop(status=143)
     assert trained.saved_step() >= learnt > 0
     check_it_goes_on_later(trained, paced, store, tmp_path)
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_last_save_that_fails_once_costs_no_step(start, disk, paced, store, tmp_path, servers):  # noqa: F811
+    """All are to end, and the disk refuses the last checkpoint at first: it is tried again in time."""
+    trained = Cluster(start, paced, store, tmp_path / "run", servers=servers, train_steps=10**9, save_secs=0, **{**ADDITIVE, "patience": PATIENCE_S})
+    trained.env = disk.env
+    trained.start_all().workers[0].wait_for_log(r"step [1-9]\d* of")
+    check_trains(trained)
+    learnt = step_of(trained)
+    disk.begin("fsync-fails")
+    for one in trained.ps:
+        one.terminate(signal.SIGTERM)
+    trained.ps[0].wait_for_log(r"step \d+ was not saved: .*Input/output error; it is tried again")
+    disk.end()
+    for one in trained.ps:
+        assert one.wait() == 143, one.stderr
+    assert trained.saved_step() >= learnt > 0
+    check_it_goes_on_later(trained, paced, store, tmp_path)

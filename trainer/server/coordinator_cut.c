@@ -166,10 +166,11 @@ static void let_leave(const struct coordinator *coordinator, struct remote *remo
 }
 
 /* A server that must stop waits for a complete cut that began after its request: if it left after
- * an abandoned one, its shard would be missing. */
+ * an abandoned one, its shard would be missing. If this one must stop, too, nobody trains meanwhile,
+ * and the cut must be on disk: a save that fails needs another cut. */
 static void let_leave_with_cut(struct coordinator *coordinator)
 {
-    coordinator->cut_wanted = false;
+    coordinator->cut_wanted = coordinator->leaving; /* until all is saved */
     for (size_t i = 1; i < coordinator->options.servers; i++) {
         struct remote *remote = &coordinator->remotes[i];
         if (!remote->peer || remote->leaves_with == 0)
@@ -237,7 +238,7 @@ static enum error save_cut(struct coordinator *coordinator)
     coordinator->next_cut_ns = clock_deadline_ns(coordinator->options.save_ms);
     if (!error)
         error = saver_start(coordinator->saver, snapshot);
-    if (!error)
+    if (!error && !coordinator->leaving)
         let_leave_with_cut(coordinator);
     return put_off_save(coordinator, cut->step, error);
 }
@@ -307,6 +308,8 @@ static enum error finish_save(struct coordinator *coordinator)
     enum error error = saver_finish(coordinator->saver, &step);
     if (!error)
         log_info("saved %s", logdir_newest_path(coordinator->logdir));
+    if (!error && coordinator->leaving)
+        let_leave_with_cut(coordinator);
     return put_off_save(coordinator, step, error);
 }
 
