@@ -293,3 +293,19 @@ def test_a_last_save_that_fails_once_costs_no_step(start, disk, paced, store, tm
         assert one.wait() == 143, one.stderr
     assert trained.saved_step() >= learnt > 0
     check_it_goes_on_later(trained, paced, store, tmp_path)
+
+
+def test_a_last_save_that_fails_names_what_training_goes_on_from(training, disk, paced, store, tmp_path):  # noqa: F811
+    trained = training(disk.env)
+    last = trained.end_soon(REST)
+    trained.end_at(last + REST)
+    disk.begin("fsync-fails")
+    trained.start_all()
+    assert trained.ps[0].wait() == 1, trained.ps[0].stderr
+    went_on = re.search(rf"step {last + REST} was not saved, training can go on from step (\d+) \((.*)\): .*Input/output error\n$", trained.ps[0].stderr)
+    assert went_on, trained.ps[0].stderr
+    assert went_on[2] == f"{trained.logdir}/model.ckpt-{went_on[1]}.safetensors" and int(went_on[1]) == trained.saved_step()
+    disk.end()
+    trained.start_server(0)
+    trained.wait()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, last + REST)

@@ -220,6 +220,16 @@ int64_t logdir_newest_step(const struct logdir *logdir)
     return logdir->newest_step;
 }
 
+enum error logdir_say_not_saved(const struct logdir *logdir, int64_t step, enum error error)
+{
+    if (logdir->newest_step < 0)
+        return error_prefix(error, "step %" PRId64 " was not saved: ", step);
+    return error_prefix(
+        error,
+        "step %" PRId64 " was not saved, training can go on from step %" PRId64 " (%s): ", step,
+        logdir->newest_step, logdir->newest_path);
+}
+
 static enum error say_way_out(enum error error)
 {
     struct error_report report;

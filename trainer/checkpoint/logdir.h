@@ -89,5 +89,9 @@ enum error logdir_best(const struct logdir *logdir, struct checkpoint **ret_chec
 /* The path and step of the newest checkpoint: "" and -1 if there is none. Borrowed. */
 const char *logdir_newest_path(const struct logdir *logdir);
 int64_t logdir_newest_step(const struct logdir *logdir);
+/* Puts before this thread's last error that `step` was not saved, and from which one training can
+ * go on. */
+enum error logdir_say_not_saved(const struct logdir *logdir, int64_t step,
+                                enum error error) MUST_CHECK;
 
 #endif

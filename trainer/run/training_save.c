@@ -8,17 +8,6 @@
 #include "common/log.h"
 #include "common/stop.h"
 
-static enum error say_not_saved(const struct training *training, int64_t step, enum error error)
-{
-    const struct logdir *logdir = training->parts.logdir;
-    if (logdir_newest_step(logdir) < 0)
-        return error_prefix(error, "step %" PRId64 " was not saved: ", step);
-    return error_prefix(
-        error,
-        "step %" PRId64 " was not saved, training can go on from step %" PRId64 " (%s): ", step,
-        logdir_newest_step(logdir), logdir_newest_path(logdir));
-}
-
 /* Waits for a save in progress and reports how it ended; OK if there is none. */
 static enum error end_save(struct training *training)
 {
@@ -26,7 +15,7 @@ static enum error end_save(struct training *training)
     enum error error = saver_finish(training->saver, &step);
     best_model_put(training->best, saver_take_best(training->saver));
     if (error)
-        return say_not_saved(training, step, error);
+        return logdir_say_not_saved(training->parts.logdir, step, error);
     if (step < 0)
         return OK;
     log_info("saved %s", logdir_newest_path(training->parts.logdir));
@@ -66,7 +55,7 @@ static enum error begin_save(struct training *training)
     }
     if (!error)
         summary_parameters(training->summary, parts->engine.kernel, parts->model);
-    return error ? say_not_saved(training, training_step(training), error) : OK;
+    return error ? logdir_say_not_saved(parts->logdir, training_step(training), error) : OK;
 }
 
 /* Saves the current state, and waits until it is on disk. */

@@ -201,7 +201,7 @@ static enum error put_off_save(struct coordinator *coordinator, int64_t step, en
     if (!error)
         return OK;
     if (error == ERROR_INPUT || error == ERROR_CONFLICT || step >= coordinator->options.train_steps)
-        return error_prefix(error, "step %" PRId64 " was not saved: ", step);
+        return logdir_say_not_saved(coordinator->logdir, step, error);
     coordinator->not_before_ns = coordinator->cut_wanted
                                      ? clock_deadline_ns(CUT_AGAIN_MS)
                                      : saver_retry_ns(coordinator->options.save_ms);
