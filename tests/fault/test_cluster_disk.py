@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import signal
+import subprocess
 import urllib.request
 
 import pytest
@@ -115,6 +116,29 @@ def test_a_logdir_that_vanishes_and_comes_back(training, paced, store, tmp_path)
     (tmp_path / "elsewhere").rename(trained.logdir)
     trained.go_on()
     check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
+
+
+def bind(disk, place):
+    """Mounts `disk` at the folder `place`, too."""
+    subprocess.run(["mount", "--bind", disk, place], check=True)
+
+
+def test_a_logdir_whose_disk_is_unmounted(training, mounted, paced, store, tmp_path):  # noqa: F811
+    """The folder of before is there, on the disk below: nothing is saved there, where a mount would hide it."""
+    disk, place = mounted("tmpfs", 64 << 20), tmp_path / "run"
+    place.mkdir()
+    bind(disk, place)
+    try:
+        trained = training(logdir=place)
+        subprocess.run(["umount", "-l", place], check=True)
+        trained.ps[0].wait_for_log(r"step \d+ was not saved: .*is its disk mounted\?; it is tried again")
+        check_trains(trained)
+        assert not checkpoints(place)
+        bind(disk, place)
+        trained.go_on()
+        check_each_batch_once(trained.logdir, paced, store, tmp_path, trained.end_soon(REST))
+    finally:
+        subprocess.run(["umount", "-l", place], check=False)
 
 
 @pytest.mark.parametrize("leaves", ["nothing", "an empty folder"])

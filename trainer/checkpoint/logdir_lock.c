@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -111,11 +112,19 @@ static char *path_of(const char *folder)
     return path;
 }
 
+/* 0: it is not there. */
+static uint64_t disk_of(const char *folder)
+{
+    struct stat status;
+    return stat(folder, &status) == 0 ? (uint64_t)status.st_dev : 0;
+}
+
 static enum error take(const char *folder, const char *path, int64_t patience_ms,
                        struct logdir_lock *lock)
 {
     if (getrandom(&lock->mark, sizeof(lock->mark), 0) != (ssize_t)sizeof(lock->mark))
         return error_set_errno(ERROR_IO, errno, "cannot draw a number");
+    lock->disk = disk_of(folder);
     lock->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock->descriptor < 0)
         return error_set_errno(ERROR_IO, errno, "cannot open %s", path);
@@ -148,11 +157,24 @@ static bool read_from_server(const char *path, char ret_text[HOLDER_BYTES])
     return length >= 0;
 }
 
+/* The folder of before may be hidden by another, or no longer be mounted there. */
+static bool is_elsewhere(const struct logdir_lock *lock, const char *folder)
+{
+    uint64_t disk = disk_of(folder);
+    return disk != 0 && disk != lock->disk;
+}
+
 static enum error check(const struct logdir_lock *lock, const char *folder, const char *path)
 {
     char text[HOLDER_BYTES], mark[sizeof(MARK_LINE) + 16];
     snprintf(mark, sizeof(mark), MARK_LINE, lock->mark);
-    if (!read_from_server(path, text) || *text == '\0' || strstr(text, mark))
+    bool is_read = read_from_server(path, text);
+    if (!is_read && is_elsewhere(lock, folder))
+        return error_set(ERROR_IO,
+                         "%s cannot be read, and its folder is on another disk than when training "
+                         "began: is its disk mounted?",
+                         path);
+    if (!is_read || *text == '\0' || strstr(text, mark))
         return OK;
     return error_set(ERROR_CONFLICT,
                      "%s was taken over by another trainer (%.*s), since this one's lock was lost, "
