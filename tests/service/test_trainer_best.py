@@ -139,6 +139,19 @@ def test_the_best_is_never_rotated_away(few, test_store, tmp_path):  # noqa: F81
     assert len(checkpoints(logdir)) == 5 and (logdir / BEST).read_bytes() == kept
 
 
+def test_a_best_model_that_is_damaged_is_refused_with_the_way_out(few, test_store, tmp_path):  # noqa: F811
+    logdir = tmp_path / "run"
+    chosen = {"test_store": test_store, **OVERFITTED}
+    train(*few, logdir, **{**chosen, "train_steps": 20})
+    (logdir / BEST).write_bytes((logdir / BEST).read_bytes()[:-1])
+    says = "remove that file to go on without it"
+    train_fails(*few, logdir, says=says, **{**chosen, "train_steps": 40})
+    run_fails("trainer", "evaluate", "--store", test_store, "--logdir", logdir, "--best", says=says)
+    (logdir / BEST).unlink()
+    train(*few, logdir, **{**chosen, "train_steps": 40})
+    assert (logdir / BEST).exists()
+
+
 def test_what_makes_no_sense(served, store, test_store, tmp_path):  # noqa: F811
     logdir = tmp_path / "run"
     train_fails(served, store, logdir, says="--early-stopping counts tests", early_stopping=3)

@@ -630,11 +630,23 @@ enum error logdir_save_best(const struct logdir *logdir, const struct checkpoint
     return error;
 }
 
+static enum error say_best_is_damaged(void)
+{
+    struct error_report report;
+    error_report_take(ERROR_INPUT, &report);
+    return error_set(ERROR_INPUT,
+                     "%.700s; remove that file to go on without it: the best model from then on is "
+                     "kept, and the other checkpoints are as they were",
+                     report.message);
+}
+
 enum error logdir_best(const struct logdir *logdir, struct checkpoint **ret_checkpoint)
 {
     char *path = join(logdir, LOGDIR_BEST);
     enum error error = path ? checkpoint_open(path, ret_checkpoint) : ERROR_MEMORY;
     free(path);
+    if (error == ERROR_INPUT)
+        return say_best_is_damaged();
     if (error != ERROR_NOT_FOUND)
         return error;
     *ret_checkpoint = NULL;

@@ -81,7 +81,7 @@ enum error logdir_save(struct logdir *logdir,
                        const struct checkpoint_snapshot *snapshot) MUST_CHECK;
 
 /* Saves the best model, written aside and renamed, possibly during a save on another thread; opens
- * it: NULL if there is none. */
+ * it: NULL if there is none, ERROR_INPUT with the way out if it is damaged. */
 enum error logdir_save_best(const struct logdir *logdir,
                             const struct checkpoint_snapshot *snapshot) MUST_CHECK;
 enum error logdir_best(const struct logdir *logdir, struct checkpoint **ret_checkpoint) MUST_CHECK;
