@@ -494,6 +494,37 @@ int tombola_feed_state(struct tombola_feed *feed, const char **ret_state)
     return error;
 }
 
+int tombola_feed_left(struct tombola_feed *feed, int64_t epoch, int64_t *ret_batches)
+{
+    if (!feed || !ret_batches)
+        return error_set(ERROR_USAGE, "tombola_feed_left: %s is NULL",
+                         feed ? "ret_batches" : "the feed");
+    if (!feed->by_index)
+        return error_set(ERROR_USAGE,
+                         "how many batches are left is only known with TOMBOLA_INDEX: leases and "
+                         "draws share the stream with whoever else pulls from it");
+    int gpu = -1;
+    enum error error = enter(feed, "tombola_feed_left", &gpu);
+    if (error)
+        return error;
+    leave(feed, gpu);
+    const struct sampler_stream *stream = feed_stream(feed->feed);
+    if (!stream)
+        return error_set(ERROR_USAGE, "tombola_feed_left: no batch has come yet");
+    int64_t left = feed_left(feed->feed, epoch);
+    if (left == INT64_MAX)
+        return error_set(ERROR_USAGE,
+                         "how many batches are left is not known: stream %s has no end",
+                         stream->name);
+    if (left < 0)
+        return error_set(ERROR_USAGE,
+                         "how many batches are left is not known: in design %s, that of stream "
+                         "%s, each decides where the next one begins",
+                         stream->design, stream->name);
+    *ret_batches = left;
+    return TOMBOLA_OK;
+}
+
 /* ---- descriptions ------------------------------------------------------- */
 
 /* As much of a struct as both sides know; zeros if the caller knows more. */

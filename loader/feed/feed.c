@@ -5,6 +5,8 @@
 
 #include "common/clock.h"
 #include "loader/feed/feed_private.h"
+#include "loader/feed/pull_plan.h"
+#include "loader/feed/rank_walk.h"
 
 enum bad_rows bad_rows_by_name(const char *name)
 {
@@ -151,6 +153,32 @@ enum error feed_grant(struct feed *feed, int64_t first, int64_t count)
 const struct sampler_stream *feed_stream(const struct feed *feed)
 {
     return puller_stream(feed->puller);
+}
+
+int64_t feed_left(const struct feed *feed, int64_t epoch)
+{
+    const struct feed_options *options = &feed->options;
+    const struct sampler_stream *stream = feed_stream(feed);
+    struct rank_walk walk = {.first = options->first_index,
+                             .rank = options->rank,
+                             .world = options->world,
+                             .part = options->part,
+                             .parts = options->parts,
+                             .pad = options->pad,
+                             .done = &feed->done};
+    struct pull_plan plan;
+    pull_plan_init(&plan, stream, options->batch_rows, 0);
+    int64_t batches = pull_plan_batches(&plan, stream->epochs), end = INT64_MAX;
+    if (epoch >= 0)
+        end = epoch == 0 ? 0 : pull_plan_batches(&plan, epoch);
+    if (batches < 0 || end < 0 || rank_walk_begin(&walk, batches))
+        return -1;
+    int64_t left = rank_walk_steps_before(&walk, end);
+    if (options->batches >= 0 && left > options->batches)
+        left = options->batches;
+    if (left == INT64_MAX)
+        return left;
+    return left > feed->next ? left - feed->next : 0;
 }
 
 int64_t feed_end_index(const struct feed *feed)

@@ -192,6 +192,10 @@ enum error feed_grant(struct feed *feed, int64_t first, int64_t count) MUST_CHEC
 /* Not FEED_DRAW: the stream's description, from the first batch on; NULL before. Valid until
  * feed_close(). */
 const struct sampler_stream *feed_stream(const struct feed *feed);
+/* FEED_INDEX, from the first batch on: how many more feed_next() returns before the first whose
+ * round_epoch is `epoch` or later (< 0: before ERROR_END); INT64_MAX: no end; -1: only the sampler
+ * knows. The caller's thread. */
+int64_t feed_left(const struct feed *feed, int64_t epoch);
 /* After ERROR_END, not FEED_DRAW: the first batch that the stream does not have, or that was not
  * requested. */
 int64_t feed_end_index(const struct feed *feed);

@@ -63,6 +63,25 @@ int64_t rank_walk_steps(const struct rank_walk *walk)
     return taken / places + (place(walk) < taken % places);
 }
 
+int64_t rank_walk_steps_before(const struct rank_walk *walk, int64_t end)
+{
+    static const struct index_set none = {.count = 0};
+    const struct index_set *done = walk->done ? walk->done : &none;
+    int64_t steps = rank_walk_steps(walk), count = 0;
+    if (end < INT64_MAX) {
+        int64_t batches = end > walk->first ? end - walk->first : 0;
+        int64_t rounds = batches / walk->world + (batches % walk->world > 0);
+        int64_t before = rounds / walk->parts + (walk->part < rounds % walk->parts);
+        steps = before < steps ? before : steps;
+    }
+    if (steps == INT64_MAX)
+        return INT64_MAX;
+    for (struct index_range gap = index_set_gap(done, 0, steps); gap.first < gap.end;
+         gap = index_set_gap(done, gap.end, steps))
+        count += gap.end - gap.first;
+    return count;
+}
+
 int64_t rank_walk_left_out(const struct rank_walk *walk)
 {
     return walk->batches == INT64_MAX || walk->pad ? 0 : -filling(walk);

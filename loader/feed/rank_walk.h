@@ -38,6 +38,9 @@ enum error rank_walk_check(int64_t rank, int64_t world, int64_t part, int64_t pa
 enum error rank_walk_begin(struct rank_walk *walk, int64_t batches) MUST_CHECK;
 /* How many steps this part of each rank takes from `first` on; INT64_MAX: no end. */
 int64_t rank_walk_steps(const struct rank_walk *walk);
+/* How many of these, without those done, are in rounds that begin before batch `end`; INT64_MAX:
+ * all; no end. */
+int64_t rank_walk_steps_before(const struct rank_walk *walk, int64_t end);
 /* Batches after the last step of all ranks, without `pad`. */
 int64_t rank_walk_left_out(const struct rank_walk *walk);
 /* The next run of this part's batches, at most `most` (< 0: any number). False: there is none. */

@@ -324,6 +324,25 @@ static PyObject *feed_state(struct feed_object *self, PyObject *unused)
     return result;
 }
 
+/* left(epoch). */
+static PyObject *feed_left(struct feed_object *self, PyObject *args)
+{
+    long long epoch;
+    int64_t batches;
+    PyObject *result = NULL;
+    if (!PyArg_ParseTuple(args, "L", &epoch) || !begin_call(self))
+        return NULL;
+    if (!self->feed)
+        raise_closed(self);
+    else {
+        int status = tombola_feed_left(self->feed, epoch, &batches);
+        result =
+            status ? core_raise(core_state(Py_TYPE(self)), status) : PyLong_FromLongLong(batches);
+    }
+    end_call(self);
+    return result;
+}
+
 static PyObject *texts(const char *const *from, size_t count)
 {
     PyObject *list = PyTuple_New((Py_ssize_t)count);
@@ -410,6 +429,8 @@ static PyMethodDef feed_methods[] = {
     {"interrupt", (PyCFunction)feed_interrupt, METH_NOARGS, "Ends a next() that waits."},
     {"close", (PyCFunction)feed_close, METH_NOARGS, "Ends its threads; batches stay valid."},
     {"state", (PyCFunction)feed_state, METH_NOARGS, "How far it is, by index."},
+    {"left", (PyCFunction)feed_left, METH_VARARGS,
+     "left(epoch): how many batches come before this epoch (< 0: before the end), by index."},
     {"describe", (PyCFunction)feed_describe, METH_NOARGS, "What its batches are."},
     {"stats", (PyCFunction)feed_stats, METH_NOARGS, "What it did."},
     {NULL, NULL, 0, NULL},

@@ -816,6 +816,62 @@ for rank in range(world):
 """, "--epochs", 1)
 
 
+@pytest.mark.parametrize("tail", ["keep", "span", "drop"])
+def test_the_length_of_a_loop(program, tail):
+    """Before it, in it, behind a break and from a state, with ranks, parts and other ends."""
+    program("""
+def check(most, **options):
+    lengths = []
+    with tombola.Loader(url, store, pull="index", batch_size=64, **options) as loader:
+        for loop in range(5):
+            wanted, taken = len(loader), 0
+            steps = iter(loader)
+            while taken < most and next(steps, None):
+                taken += 1
+                assert len(loader) == wanted, "in the loop"
+            if taken == most:
+                state = loader.state_dict()
+                steps = None
+                with tombola.Loader(url, store, batch_size=64, **{**options, "state": state, "first_index": 0}) as rest:
+                    assert len(rest) == wanted - taken == len(list(rest)), (options, loop)
+            else:
+                assert taken == wanted, (options, loop, taken, wanted)
+            lengths.append(wanted)
+    return lengths
+
+for most in (3, 1000):
+    for options in ({}, {"epochs": 2}, {"epochs": 0}, {"first_index": 40}, {"world": 3, "rank": 2}, {"world": 3, "rank": 0, "pad": True},
+                    {"part": 2, "parts": 4}, {"world": 2, "rank": 1, "part": 1, "parts": 3}, {"world": 45, "rank": 44}):
+        check(most, **options)
+assert check(1000) == ([32, 32, 32, 0, 0] if sys.argv[3] == "keep" else [31, 31, 31, 0, 0] if sys.argv[3] == "drop" else [32, 31, 31, 0, 0])
+assert check(1000, batches=40, epochs=2) == [40, 0, 0, 0, 0]
+loader = tombola.Loader(url, store, pull="index", batch_size=64)
+assert loader and len(list(loader)) == len(loader) + (sys.argv[3] == "span")
+""", "--epochs", 3, "--tail", tail, by=lambda *words, **more: fork(*words, tail, **more))
+
+
+def test_a_length_that_is_not_known(program, sampler, demo_database):
+    program("""
+def refuses(says, **options):
+    with tombola.Loader(url, store, batch_size=64, **options) as loader:
+        assert loader, "a truth value needs no length"
+        try:
+            len(loader)
+        except TypeError as error:
+            assert says in str(error), error
+        else:
+            raise AssertionError(options)
+        assert len(next(iter(loader))[0]) > 0 and (options.get("epochs") == 0 or list(loader)), "the loop goes on"
+
+refuses('with pull="index"')
+refuses('with pull="index"', pull="draw")
+refuses("stream default has no end", pull="index", epochs=0)
+urllib.request.urlopen(urllib.request.Request(url + "/streams", b'{"name": "b", "design": "bernoulli", "rate": 0.5, "epochs": 1}')).close()
+refuses("design bernoulli", pull="index", stream="b")
+assert len(tombola.Loader(url, store, batch_size=64, pull="index", epochs=2)) == 64, "of a stream without end"
+""")
+
+
 @pytest.mark.parametrize("steps", range(6))
 def test_the_rest_of_an_epoch_has_no_batches_of_the_next_one(program, steps):
     """Of workers of a DataLoader that were stopped after this many batches: one may have none left, and another still one."""
@@ -2077,6 +2133,34 @@ for epoch in range(3):
     seen = [row for ids, labels, x in loader for row in ids.tolist()]
     assert sorted(seen) == list(range(2000)), (epoch, len(seen))
 """, sampler("--store", demo_database, "--epochs", 3, "--lease", 600).url, demo_database, pull, stay, imports="torch")
+
+
+def test_the_length_of_a_data_loader(package, sampler, demo_database):  # noqa: F811
+    """PyTorch warns of a wrong one."""
+    fork(package, TORCH + """
+import warnings
+warnings.simplefilter("error")
+for workers, world in ((0, 1), (0, 3), (2, 1), (2, 3)):
+    dataset = tombola.torch.Dataset(url, store, batch_size=49, pull="index", world=world, rank=0)
+    loader = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+    for epoch in range(3):
+        try:
+            wanted = len(loader)
+        except TypeError as error:
+            assert workers > 0 and world > 1 and epoch > 0 and "may differ" in str(error), error
+            wanted = None
+        seen = len(list(loader))
+        assert wanted in (seen, None), (workers, world, epoch, wanted, seen)
+    del loader
+dataset = tombola.torch.Dataset(url, store)
+assert dataset
+try:
+    len(dataset)
+except TypeError as error:
+    assert 'pull="index"' in str(error)
+else:
+    raise AssertionError("others may draw from it")
+""", sampler("--store", demo_database, "--epochs", 3).url, demo_database, imports="torch")
 
 
 @pytest.mark.parametrize("pull, start", [("index", "fork"), ("index", "spawn"), ("index", "forkserver"), ("draw", "fork")])

@@ -83,6 +83,35 @@ static void test_a_round_is_the_same_for_all_ranks(void **state)
     }
 }
 
+static void test_steps_before_a_batch(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        struct rank_walk walk = {.first = dice_below(40), .world = 1 + dice_below(5)};
+        struct index_set done = {.count = 0};
+        int64_t batches = 1 + dice_below(BATCHES_LIMIT), end = dice_below(BATCHES_LIMIT + 40);
+        int64_t right = 0;
+        walk.parts = 1 + dice_below(4);
+        walk.rank = dice_below(walk.world);
+        walk.part = dice_below(walk.parts);
+        walk.pad = dice_below(2);
+        walk.done = dice_below(2) ? &done : NULL;
+        assert_ok(index_set_add(&done, (struct index_range){1, 3}));
+        assert_ok(index_set_add(&done, (struct index_range){5, 5 + dice_below(9)}));
+        assert_ok(rank_walk_begin(&walk, batches));
+        for (int64_t step = 0; step < rank_walk_steps(&walk); step++) {
+            int64_t first = rank_walk_round(&walk, rank_walk_batch(&walk, step));
+            right += first < end && !(walk.done && index_set_has(&done, step));
+        }
+        assert_int_equal(rank_walk_steps_before(&walk, end), right);
+        index_set_release(&done);
+    }
+    struct rank_walk endless = {.world = 2};
+    assert_ok(rank_walk_begin(&endless, INT64_MAX));
+    assert_int_equal(rank_walk_steps_before(&endless, 7), 4);
+    assert_true(rank_walk_steps_before(&endless, INT64_MAX) == INT64_MAX);
+}
+
 static void test_places_that_there_are_not(void **state)
 {
     (void)state;
@@ -359,6 +388,7 @@ static void test_texts_that_are_refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_ranks_take_each_batch_once_and_equally_many),
     cmocka_unit_test(test_a_round_is_the_same_for_all_ranks),
+    cmocka_unit_test(test_steps_before_a_batch),
     cmocka_unit_test(test_places_that_there_are_not),
     cmocka_unit_test(test_the_epoch_of_a_batch),
     cmocka_unit_test(test_a_stream_whose_length_only_its_end_shows),

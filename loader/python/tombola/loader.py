@@ -42,6 +42,8 @@ _LABELS_OF_KIND = (None, "int64", "float64", "int64")  # enum tombola_label_kind
 _STATE, _EPOCH = "tombola", "epoch"  # the keys of a state_dict()
 _DIMENSIONS = 16  # of a row, as in core.h and in IDX files
 _SLICE_MS = 100  # for so long a task that is cancelled waits, or a Ctrl-C while a loader opens
+NO_LENGTH = ('how many batches a loop gets is only known with pull="index": leases and draws share the stream with whoever else '
+             "pulls from it")
 _PEEK_MS = 1000  # for so long state_dict() behind a loop waits for the next one's first batch
 
 _Choice = TypeVar("_Choice")
@@ -346,6 +348,36 @@ class Loader:
         if loop is not None:
             loop.settle(True)
 
+    def __len__(self) -> int:
+        """With pull="index": the number of batches of the loop that is under way, or else of the next one, which may be the rest
+        of an epoch. It may wait for the first batch. TypeError if the number is not known: leases and draws share the stream with
+        whoever else pulls from it, epochs=0 may have no end, and designs such as bernoulli decide it with each batch."""
+        if self._options["pull"] != _PULLS["index"]:
+            raise TypeError(NO_LENGTH)
+        with self._lock:
+            loop = self._newest()
+            taken, first = (0, None) if loop is None or loop._ended else (loop._taken, loop._first)
+            if first is None:
+                if not self._waiting and (following := self._take()):
+                    self._waiting.append(following)
+                if not self._waiting:
+                    return 0
+                first = self._first_epoch(self._waiting[-1])
+            end = first + self._epochs if self._epochs > 0 else -1
+            waiting = sum(end < 0 or batch.round_epoch < end for batch in self._waiting)
+            try:
+                return taken + waiting + self._feed.left(end)
+            except UsageError as error:
+                raise TypeError(str(error)) from None
+
+    def __bool__(self) -> bool:
+        return True  # or `if loader` would ask for its length
+
+    def _first_epoch(self, batch: _core.Batch) -> int:
+        """Of a loop that begins with `batch`. A part, or the rest of a state's loop, may have no batch of its epoch."""
+        known = self._epoch if self._resumes or self._options["parts"] > 1 else None
+        return batch.round_epoch if known is None else min(known, batch.round_epoch)
+
     # ---- where it is
 
     def state_dict(self) -> dict[str, Any]:
@@ -460,6 +492,7 @@ class Epoch(_core.Iteration):
         super().__init__()
         self._loader = loader
         self._first: int | None = None  # its first epoch
+        self._taken = 0  # its batches so far
         self._ended = False
 
     def __iter__(self) -> Epoch:
@@ -467,7 +500,7 @@ class Epoch(_core.Iteration):
 
     def begin_again(self) -> None:
         """Its first epoch is that of the next batch: a state may be of a later epoch."""
-        self._first = None
+        self._first, self._taken = None, 0
 
     def __next__(self) -> Arrays:
         self.settle(True)
@@ -483,17 +516,18 @@ class Epoch(_core.Iteration):
     def _is_over(self, batch: _core.Batch) -> bool:
         """Does the batch belong to the next loop? Then it is kept for it."""
         loader, epoch = self._loader, batch.round_epoch  # the same in all ranks, whose loops end together
-        # A part, or the rest of a state's loop, may have no batch of the epoch.
-        if self._first is None and (loader._resumes or loader._options["parts"] > 1):
-            self._first = loader._epoch
+        if self._first is None:
+            self._first = loader._first_epoch(batch)
         loader._resumes = False
         # A stream may go back, but what another worker left behind does not tell that.
-        if self._first is None or (epoch < self._first and batch.attempt <= 1):
+        if epoch < self._first and batch.attempt <= 1:
             self._first = epoch
         is_over = loader._epochs > 0 and epoch >= self._first + loader._epochs
         loader._epoch = self._first + (loader._epochs if is_over else 0) if loader._epochs > 0 else epoch
         if is_over:
             loader._waiting.append(batch)
+        else:
+            self._taken += 1
         return is_over
 
 

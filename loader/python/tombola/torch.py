@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import torch.utils.data
 
 from tombola.errors import UsageError
-from tombola.loader import Loader
+from tombola.loader import NO_LENGTH, Loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +40,8 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
                          "batch_size": batch_size, "output": "torch", **options}
         self._loader: Loader | None = None
         self._opener = 0  # the process whose that is
+        self._length: int | None = None
+        self._is_every = False  # it is that of every loop
         self._begin()
 
     def _begin(self) -> None:
@@ -51,12 +53,33 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         named = any(self._options.get(name) is not None for name in ("rank", "world", "parts", "state"))
         return self._options.get("pull") or ("index" if named else "lease")
 
-    def _open(self) -> Loader:
+    def _open(self, **more: Any) -> Loader:
         options, worker = dict(self._options), torch.utils.data.get_worker_info()
         if worker is not None and self._pull() == "index":
             part, parts = options.get("part") or 0, options.get("parts") or 1
             options.update(part=part + parts * worker.id, parts=parts * worker.num_workers)
-        return Loader(**options)
+        return Loader(**{**options, **more})
+
+    def __len__(self) -> int:
+        """With pull="index": the number of batches of a loop, which a Loader is opened for if none is open in this process.
+        TypeError where it is not known, as for a Loader: also after the first loop by workers whose loops may differ in it."""
+        if self._loader is not None and self._opener == os.getpid():
+            return len(self._loader)
+        if self._pull() != "index":
+            raise TypeError(NO_LENGTH)
+        if self._length is None:
+            with self._open(device="cpu", cache=0, cache_dir="", resident=0, slots=2) as loader:
+                self._length = len(loader)
+                self._is_every = (self._options.get("epochs", 1) == 1 and (self._options.get("world") or 1) == 1
+                                  and not any(self._options.get(name) for name in ("state", "first_index", "batches"))
+                                  and loader.state_dict()["tombola"]["tail"] != "span")
+        if not self._is_every and self._first_loop[0]:
+            raise TypeError("the loops of a DataLoader's workers may differ in their number of batches, of which only that of the first "
+                            "one is known here")
+        return self._length
+
+    def __bool__(self) -> bool:
+        return True  # or `if dataset` would ask for its length
 
     def _check_loop(self, loop: int) -> None:
         """`loop`: a random number shared by the workers of one loop."""
@@ -101,5 +124,5 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         """Applies to the next loop."""
         if self._loader is not None:
             self._loader.close()
-        self._loader, self._options = None, {**self._options, "state": state}
+        self._loader, self._options, self._length = None, {**self._options, "state": state}, None
         self._begin()
