@@ -2163,6 +2163,23 @@ else:
 """, sampler("--store", demo_database, "--epochs", 3).url, demo_database, imports="torch")
 
 
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_data_loader_that_makes_batches_of_batches(package, sampler, demo_database, size, workers):  # noqa: F811
+    fork(package, TORCH + """
+size = int(sys.argv[3])
+dataset = tombola.torch.Dataset(url, store, batch_size=50, pull="index")
+try:
+    next(iter(DataLoader(dataset, batch_size=size, num_workers=int(sys.argv[4]))))
+except tombola.UsageError as error:
+    assert f"batch_size={size}" in str(error) and "batch_size=None" in str(error), error
+else:
+    raise AssertionError("it makes one")
+first = next(iter(DataLoader(dataset, batch_size=size, collate_fn=lambda batches: batches)))
+assert [len(ids) for ids, _, _ in first] == [50] * size, "as one asks for"
+""", sampler("--store", demo_database).url, demo_database, size, workers, imports="torch")
+
+
 @pytest.mark.parametrize("pull, start", [("index", "fork"), ("index", "spawn"), ("index", "forkserver"), ("draw", "fork")])
 def test_a_second_loop_of_a_data_loader_with_new_workers_is_refused(package, sampler, demo_database, pull, start):  # noqa: F811
     """It would be the first one again, or lack rows; a state is another beginning, and so is another Dataset. A worker of a loop that

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import torch.utils.data
+from torch.utils.data._utils import collate
 
 from tombola.errors import UsageError
 from tombola.loader import NO_LENGTH, Loader
@@ -15,7 +16,26 @@ from tombola.loader import NO_LENGTH, Loader
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tombola import _core
     from tombola.server import Server
+
+
+class _Batch(tuple[Any, ...]):
+    """One that a DataLoader would put into a batch of its own."""
+
+
+def _refuse(batches: list[_Batch], **_: Any) -> NoReturn:
+    raise UsageError(f"a DataLoader with batch_size={len(batches)} makes a batch of {len(batches)} items, each of which is already "
+                     "one: write DataLoader(dataset, batch_size=None, ...), and tombola.torch.Dataset(..., batch_size=ROWS)")
+
+
+if hasattr(collate, "default_collate_fn_map"):  # since PyTorch 2.0
+    collate.default_collate_fn_map[_Batch] = _refuse
+
+
+class _DatasetLoader(Loader):
+    def _show(self, batch: _core.Batch) -> tuple[Any, ...]:
+        return _Batch(super()._show(batch))
 
 
 class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignore[misc]
@@ -58,7 +78,7 @@ class Dataset(torch.utils.data.IterableDataset[tuple[Any, ...]]):  # type: ignor
         if worker is not None and self._pull() == "index":
             part, parts = options.get("part") or 0, options.get("parts") or 1
             options.update(part=part + parts * worker.id, parts=parts * worker.num_workers)
-        return Loader(**{**options, **more})
+        return _DatasetLoader(**{**options, **more})
 
     def __len__(self) -> int:
         """With pull="index": the number of batches of a loop, which a Loader is opened for if none is open in this process.
