@@ -24,7 +24,7 @@ from tombola.server import Server, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from types import TracebackType
+    from types import FrameType, TracebackType
     from typing import SupportsFloat, SupportsIndex
 
     from tombola.moments import Moment
@@ -304,7 +304,7 @@ class Loader:
         self._epoch = epoch
         self._resumes = state is not None  # with the rest of a loop, even if that is empty
         self._waiting: list[_core.Batch] = []  # what a loop left for the next one
-        self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops)
+        self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops, _process_frame())
         multiprocessing.util.Finalize(self, self._at_exit, exitpriority=0)  # its processes end without atexit
 
     # ---- loops
@@ -476,9 +476,18 @@ def _parse(state: Mapping[str, Any]) -> str:
         raise UsageError(f"state is {state!r:.80}; give what state_dict() returned") from None
 
 
-def _finish(feed: _core.Feed, waiting: list[_core.Batch], loops: Iterable[Epoch]) -> None:
+def _process_frame() -> FrameType | None:
+    """In a process of multiprocessing: the call that runs it, where Python 3.13 and later alone have its exit status at its end."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0) if multiprocessing.parent_process() else None
+    while frame is not None and (frame.f_code.co_name, frame.f_globals["__name__"]) != ("_bootstrap", "multiprocessing.process"):
+        frame = frame.f_back
+    return frame
+
+
+def _finish(feed: _core.Feed, waiting: list[_core.Batch], loops: Iterable[Epoch], process: FrameType | None) -> None:
     """At the end of the program: its loops' batches count as trained, unless an exception ended it."""
     failed = getattr(sys, "last_value", None) is not None or sys.exc_info()[1] is not None
+    failed |= process is not None and process.f_locals.get("exitcode", 0) != 0
     for loop in list(loops):
         loop.settle(not failed)
     waiting.clear()
