@@ -117,6 +117,19 @@ static PyObject *array_shape(struct array_object *self, void *unused)
     return shape;
 }
 
+static PyObject *array_repr(struct array_object *self)
+{
+    PyObject *shape = array_shape(self, NULL);
+    const char *element = self->format == 'B'   ? "uint8"
+                          : self->format == 'i' ? "int32"
+                          : self->format == 'q' ? "int64"
+                          : self->format == 'f' ? "float32"
+                                                : "float64";
+    PyObject *text = shape ? PyUnicode_FromFormat("<tombola array, %s %R>", element, shape) : NULL;
+    Py_XDECREF(shape);
+    return text;
+}
+
 static PyMethodDef array_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))array_dlpack, METH_VARARGS | METH_KEYWORDS,
      "A DLPack capsule of the array's memory."},
@@ -132,6 +145,7 @@ static PyGetSetDef array_members[] = {
 
 static PyType_Slot array_slots[] = {
     {Py_tp_dealloc, array_dealloc},
+    {Py_tp_repr, array_repr},
     {Py_tp_methods, array_methods},
     {Py_tp_getset, array_members},
     {Py_bf_getbuffer, array_get_buffer},

@@ -1506,6 +1506,25 @@ for options, warns, informs in (({}, True, False), ({"log_level": "error"}, Fals
 """, tmp_path)
 
 
+def test_what_is_not_pickled_says_so_and_shows_what_it_is(program):
+    program("""
+import copy, pickle
+loader = tombola.Loader(url, store, batch_size=50, pull="index", output="dlpack")
+loop, waits = iter(loader), aiter(loader)
+ids, labels, x = next(loop)
+for one, says in ((loader, "tombola.torch.Dataset"), (loop, "a Loader of its own"), (waits, "a Loader of its own")):
+    for call in (pickle.dumps, copy.copy, copy.deepcopy):
+        try:
+            call(one)
+        except TypeError as error:
+            assert "neither copied nor pickled" in str(error) and says in str(error), error
+        else:
+            raise AssertionError(one)
+assert "a loop of 1 batches so far over <tombola.Loader of " in repr(loop), loop
+assert [str(one) for one in (ids, labels, x)] == ["<tombola array, int64 (50,)>"] * 2 + ["<tombola array, uint8 (50, 784)>"], (ids, x)
+""")
+
+
 def test_a_server_is_given_to_no_other_process(package):  # noqa: F811
     run(package, """
 import copy, pickle, tombola

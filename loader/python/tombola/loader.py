@@ -507,6 +507,12 @@ class Epoch(_core.Iteration):
     def __iter__(self) -> Epoch:
         return self
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a loop over a Loader is its process's own, and is neither copied nor pickled: loop over a Loader of its own there")
+
+    def __repr__(self) -> str:
+        return f"<a loop of {self._taken} batches so far over {self._loader!r}>"
+
     def begin_again(self) -> None:
         """Its first epoch is that of the next batch: a state may be of a later epoch."""
         self._first, self._taken = None, 0
