@@ -1694,29 +1694,36 @@ kept.check()
 """, ends)
 
 
-@pytest.mark.parametrize("where", ["listening", "thread"])
+@pytest.mark.parametrize("where", ["listening", "thread", "process"])
 def test_ctrl_c_while_a_sampler_starts(package, tmp_path, where):  # noqa: F811
-    """As for a large CSV, or as its thread starts: it does not go on alone."""
+    """As for a large CSV, or as its thread or process starts: it does not go on alone, and nothing is said of what was left."""
     slow = tmp_path / "tombola-sampler"
     slow.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n")
     slow.chmod(0o755)
-    run(package, """
-import os, signal, sys, threading, time, types, tombola, tombola.server
+    program = start(package, """
+import os, pathlib, signal, subprocess, sys, threading, time, types, tombola, tombola.server
 
 def interrupt():
     while not os.path.exists(sys.argv[1]):
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGINT)
 
-class Interrupted(threading.Thread):
+class InterruptedThread(threading.Thread):
     def start(self):
-        while not os.path.exists(sys.argv[1]):
-            time.sleep(0.01)
-        raise KeyboardInterrupt
+        super().start()
+        interrupt()
+
+class InterruptedProcess(subprocess.Popen):
+    def _execute_child(self, *words):
+        super()._execute_child(*words)
+        interrupt()
+        time.sleep(0.1)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if sys.argv[2] == "thread":
-    tombola.server.threading = types.SimpleNamespace(Thread=Interrupted)
+    tombola.server.threading = types.SimpleNamespace(Thread=InterruptedThread, Event=threading.Event)
+elif sys.argv[2] == "process":
+    subprocess.Popen = InterruptedProcess
 else:
     threading.Thread(target=interrupt).start()
 try:
@@ -1724,14 +1731,16 @@ try:
 except KeyboardInterrupt as error:
     kept = error  # as a notebook keeps the last one
     for _ in range(3000):  # a Popen that is interrupted itself does not wait for it
-        if not os.path.exists("/proc/" + open(sys.argv[1]).read().strip()):
+        if not os.path.exists("/proc/" + pathlib.Path(sys.argv[1]).read_text().strip()):
             break
         time.sleep(0.02)
     else:
         raise AssertionError("it goes on")
 else:
     raise AssertionError("it is not interrupted")
-""", tmp_path / "pid", where, TOMBOLA_SAMPLER=str(slow))
+""", tmp_path / "pid", where, TOMBOLA_SAMPLER=str(slow), PYTHONDEVMODE="1")
+    out, err = program.communicate(timeout=PATIENCE_S)
+    assert (program.returncode, out, err) == (0, "", "")
 
 
 def test_serve_and_children_of_fork(package):  # noqa: F811

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from urllib.parse import quote
 from tombola.errors import SamplerError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from tombola.loader import Loader
@@ -37,6 +38,7 @@ exit "$status"
 _SCHEME = re.compile("(csv|idx|parquet|rows|sqlite|range|postgres(ql)?):")
 _WARNING = re.compile(r"\S+ (warning|error) ")
 _ANY_LINE = re.compile(r"\S+ (debug|info|warning|error) ")  # of the log; what ends its start is in the exception
+_SLICE_MS = 50
 _DRAIN_S = 0.1  # nobody needs to notice that it ends; an ack may be on its way from another process
 _PARAMETERS = ("id", "label", "weight", "group", "features", "missing", "onehot", "unseen", "header", "delimiter", "longest", "table",
                "element")  # of a store's URI
@@ -99,25 +101,48 @@ class Server:
             words.append(f"--{name.replace('_', '-')}")
             if value is not True:
                 words.append(_word(value))
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "tombola", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace",
-            start_new_session=True)
-        self._closes = weakref.finalize(self, _end, self._process, os.getpid())
         self._said: list[str] = []
         self._shows = _ANY_LINE if options.get("log_level") else _WARNING
         self._lessees: weakref.WeakSet[Loader] = weakref.WeakSet()
-        self._reader = threading.Thread(target=self._read, name="tombola-serve", daemon=True)
+        self._started, self._is_given_up = threading.Event(), False
+        self._failure: BaseException | None = None
+        self._closes: Callable[[], object] = lambda: None
+        self._reader = threading.Thread(target=self._run, args=(words,), name="tombola-serve", daemon=True)
         try:
             self._reader.start()
             self.url = self._address()
         except BaseException:  # Ctrl-C, too
+            self._is_given_up = True
             self.close()
             raise
 
+    def _run(self, words: list[str]) -> None:
+        """On a thread, since Ctrl-C in the middle of Popen() would leave a process and its pipes to nobody."""
+        pipe = subprocess.PIPE
+        try:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "tombola", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace",
+                start_new_session=True)
+            self._closes = weakref.finalize(self, _end, self._process, os.getpid())
+        except BaseException as error:  # noqa: BLE001, it is raised by _address()
+            self._failure = error
+        self._started.set()
+        if self._is_given_up:
+            self.close()
+        if self._failure is None:
+            self._read()
+
     def _address(self) -> str:
-        """Waits until it listens."""
+        """Waits until it listens; in slices, since a signal that came just before a wait is only noticed after it."""
+        while not self._started.wait(_SLICE_MS / 1000):
+            pass
+        if self._failure is not None:
+            raise self._failure
         assert self._process.stdout is not None
+        said = select.poll()
+        said.register(self._process.stdout)
+        while not said.poll(_SLICE_MS):
+            pass
         line = self._process.stdout.readline()
         found = re.search(r"listening on (https?://\S+)", line)
         if not found:
@@ -174,7 +199,8 @@ def _end(process: subprocess.Popen[str], owner: int) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    process.stdout.close()
+    finally:  # also after Ctrl-C
+        process.stdout.close()
 
 
 def serve(store: str | os.PathLike[str], **options: Any) -> Server:
