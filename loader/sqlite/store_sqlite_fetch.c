@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of an SQLite table by id: one prepared statement, ids in ascending order; another one for
- * ids that follow each other. */
+/* Rows of an SQLite table by id, in ascending order: one prepared statement for a batch of ids, one
+ * for ids that follow each other, one for a single id. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
+#include "common/log.h"
 #include "loader/sqlite/sqlite_file.h"
+#include "loader/sqlite/sqlite_keys.h"
 #include "loader/sqlite/store_sqlite.h"
 #include "loader/store/fetch_call.h"
 
-#define RUN_ROWS 8 /* fewer consecutive ids are looked up one by one */
+#define RUN_ROWS 8 /* fewer consecutive ids are looked up like any others */
 /* Pages that a run passes are not needed again: a few stay in the processor's cache. */
 #define RUN_PAGES "PRAGMA cache_size=16"
 
@@ -16,6 +19,9 @@ struct sqlite_reader {
     struct reader reader; /* first */
     struct sqlite_cursor cursor;
     sqlite3_stmt *run;            /* of the same connection; NULL: no run was requested yet */
+    bool has_looked;              /* for `many` */
+    sqlite3_stmt *many;           /* of the same connection; NULL: rows are looked up one by one */
+    struct sqlite_keys keys;      /* of `many` */
     struct sqlite_cursor lengths; /* zeroed: no lengths were requested yet */
     struct fetch_place *places;   /* owned; by id */
     size_t places_capacity;
@@ -40,6 +46,7 @@ void sqlite_reader_close(struct reader *base)
 {
     struct sqlite_reader *reader = (struct sqlite_reader *)base;
     sqlite3_finalize(reader->run);
+    sqlite3_finalize(reader->many);
     sqlite_cursor_close(&reader->cursor);
     sqlite_cursor_close(&reader->lengths);
     free(reader->places);
@@ -104,6 +111,91 @@ static enum error fetch_one(struct sqlite_reader *reader, struct fetch_call *cal
     return OK;
 }
 
+/* ---- several ids -------------------------------------------------------- */
+
+static enum error step(struct sqlite_reader *reader, sqlite3_stmt *statement, bool *ret_row)
+{
+    struct sqlite_cursor cursor = reader->cursor;
+    const struct sqlite_keys *keys = &reader->keys;
+    cursor.statement = statement;
+    enum error error = sqlite_cursor_step(&cursor, ret_row);
+    if (!error || statement != reader->many || keys->at >= keys->count)
+        return error;
+    return error_prefix(error, "id %lld: ", (long long)keys->places[keys->at].key);
+}
+
+/* Takes the rows of a statement that returns them by id. */
+static enum error take_found(struct sqlite_reader *reader, struct fetch_call *call,
+                             sqlite3_stmt *statement, const struct fetch_place *places,
+                             size_t count)
+{
+    const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
+    bool there = false;
+    enum error error = step(reader, statement, &there);
+    for (size_t i = 0; i < count && !error; i++) {
+        if (i > 0 && places[i].key == places[i - 1].key) {
+            fetch_call_copy(call, places[i - 1].index, places[i].index);
+            continue;
+        }
+        if (!there || sqlite3_column_int64(statement, 0) != places[i].key) {
+            miss(store, call, places[i].index);
+            continue;
+        }
+        error = take_row(store, statement, call, places[i].index);
+        if (!error)
+            error = step(reader, statement, &there);
+    }
+    sqlite3_reset(statement);
+    return error;
+}
+
+/* Does the statement for one id look up one row number, in one table? SQLite's program says so. */
+static bool finds_by_row(const struct sqlite_reader *reader)
+{
+    const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
+    struct sqlite_cursor cursor = reader->cursor;
+    int tables = 0, searches = 0;
+    bool there = false;
+    cursor.statement = NULL;
+    char *sql = sqlite3_mprintf("EXPLAIN %s", store->fetch_sql);
+    if (sql && !sqlite_prepare(cursor.connection, store->path, sql, &cursor.statement)) {
+        while (!sqlite_cursor_step(&cursor, &there) && there) {
+            const char *operation = (const char *)sqlite3_column_text(cursor.statement, 1);
+            tables += operation && strcmp(operation, "OpenRead") == 0;
+            searches += operation && strcmp(operation, "SeekRowid") == 0;
+        }
+    }
+    sqlite3_finalize(cursor.statement);
+    sqlite3_free(sql);
+    return tables == 1 && searches == 1;
+}
+
+/* Without it a reader is only slower. */
+static void prepare_many(struct sqlite_reader *reader)
+{
+    const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
+    sqlite3 *connection = reader->cursor.connection;
+    static const char by_key[] =
+        " FROM " SQLITE_KEYS_TABLE " CROSS JOIN $ WHERE @ = " SQLITE_KEYS_COLUMN;
+    char *sql = NULL;
+    reader->has_looked = true;
+    if (store->table.row_name || !finds_by_row(reader) ||
+        sqlite_keys_init(&reader->keys, connection, store->path) ||
+        sqlite_table_select(&store->table, true, NULL, by_key, &sql) ||
+        sqlite_prepare(connection, store->path, sql, &reader->many))
+        log_debug("rows are looked up one by one");
+    free(sql);
+}
+
+static enum error fetch_many(struct sqlite_reader *reader, struct fetch_call *call,
+                             const struct fetch_place *places, size_t count)
+{
+    reader->keys.places = places;
+    reader->keys.count = count;
+    reader->keys.at = 0;
+    return take_found(reader, call, reader->many, places, count);
+}
+
 /* ---- consecutive ids ---------------------------------------------------- */
 
 /* How many of the places, sorted and at least one, have ids that follow each other. */
@@ -114,6 +206,19 @@ static size_t count_run(const struct fetch_place *places, size_t count)
            places[run - 1].key + 1 == places[run].key)
         run++;
     return run;
+}
+
+/* How many there are before such a run. */
+static size_t count_others(const struct fetch_place *places, size_t count)
+{
+    size_t others = 0;
+    while (others < count) {
+        size_t run = count_run(places + others, count - others);
+        if (run >= RUN_ROWS)
+            break;
+        others += run;
+    }
+    return others;
 }
 
 static enum error prepare_run(struct sqlite_reader *reader)
@@ -129,27 +234,12 @@ static enum error prepare_run(struct sqlite_reader *reader)
 static enum error fetch_run(struct sqlite_reader *reader, struct fetch_call *call,
                             const struct fetch_place *places, size_t count)
 {
-    const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
-    bool there = false;
     enum error error = prepare_run(reader);
     if (error)
         return error;
-    struct sqlite_cursor cursor = reader->cursor;
-    cursor.statement = reader->run;
-    sqlite3_bind_int64(cursor.statement, 1, places[0].key);
-    sqlite3_bind_int64(cursor.statement, 2, places[count - 1].key);
-    error = sqlite_cursor_step(&cursor, &there);
-    for (size_t i = 0; i < count && !error; i++) {
-        if (!there || sqlite3_column_int64(cursor.statement, 0) != places[i].key) {
-            miss(store, call, places[i].index);
-            continue;
-        }
-        error = take_row(store, cursor.statement, call, places[i].index);
-        if (!error)
-            error = sqlite_cursor_step(&cursor, &there);
-    }
-    sqlite3_reset(cursor.statement);
-    return error;
+    sqlite3_bind_int64(reader->run, 1, places[0].key);
+    sqlite3_bind_int64(reader->run, 2, places[count - 1].key);
+    return take_found(reader, call, reader->run, places, count);
 }
 
 /* The first id in an order. */
@@ -197,10 +287,16 @@ static enum error fetch_some(struct sqlite_reader *reader, struct fetch_call *ca
         return OK;
     }
     size_t run = store->run_sql ? count_run(place, count - at) : 1;
-    if (run < RUN_ROWS)
+    if (run >= RUN_ROWS) {
+        *ret_count = run;
+        return fetch_run(reader, call, place, run);
+    }
+    if (!reader->has_looked && count - at > 1)
+        prepare_many(reader);
+    if (!reader->many)
         return fetch_one(reader, call, place->index);
-    *ret_count = run;
-    return fetch_run(reader, call, place, run);
+    *ret_count = run + count_others(place + run, count - at - run);
+    return fetch_many(reader, call, place, *ret_count);
 }
 
 enum error sqlite_reader_fetch(struct reader *base, const int64_t *ids, size_t count,

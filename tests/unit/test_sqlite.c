@@ -453,7 +453,7 @@ static void test_bad_rows(void **state)
                  "weight=w", ERROR_INPUT, "a weight");
 }
 
-/* ---- consecutive ids ---------------------------------------------------- */
+/* ---- several ids -------------------------------------------------------- */
 
 #define NUMBERS                                                                                   \
     "WITH RECURSIVE n(i) AS (SELECT 7 UNION ALL SELECT i + 1 FROM n WHERE i < 3006) INSERT INTO " \
@@ -468,8 +468,8 @@ static bool has_run(struct store *store, int64_t *ret_first)
     return is_run;
 }
 
-/* As one by one: rows, bad ones, repeated and missing ones. */
-static void check_run(struct store *store, const struct rows *rows)
+/* As one by one: rows, bad ones, repeated and missing ones, whose ids are `apart`. */
+static void check_ids(struct store *store, const struct rows *rows, int64_t apart)
 {
     enum { COUNT = 60 };
     struct reader *reader = NULL;
@@ -480,7 +480,7 @@ static void check_run(struct store *store, const struct rows *rows)
     assert_ok(reader_open(store, &reader));
     for (int64_t first = -20; first < 60; first += 10) {
         for (int i = 0; i < COUNT; i++)
-            ids[i] = first + (i * 7) % COUNT - i / 50; /* some twice */
+            ids[i] = first + (i * 7) % COUNT * apart - i / 50 * apart; /* some twice */
         assert_ok(reader_fetch(reader, ids, COUNT, features, 3, labels, status));
         for (int i = 0; i < COUNT; i++) {
             size_t row = (size_t)(ids[i] - 7);
@@ -506,7 +506,8 @@ static void test_consecutive_ids(void **state)
     assert_true(has_run(store, &first));
     assert_int_equal(first, 7);
     rows_scan(&rows, store, SCAN_FEATURES | SCAN_BAD_ROWS);
-    check_run(store, &rows);
+    for (int64_t apart = 1; apart < 50; apart += 13)
+        check_ids(store, &rows, apart);
     for (uint64_t part = 1; part <= 4; part *= 2) {
         assert_ok(row_cache_open(store, cache_bytes(store_info(store)) / part, 0, &cache));
         check_fetch(cache, &rows, part);
