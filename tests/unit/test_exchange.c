@@ -405,6 +405,53 @@ static void test_a_training_that_another_worker_described(void **state)
     assert_non_null(checkpoint);
 }
 
+static void test_a_description_that_is_asked_for_again(void **state)
+{
+    (void)state;
+    start_job(open_job);
+    accept_worker(0);
+    say_type(0, WIRE_PROPOSE);
+    assert_done();
+    start_job(propose_job);
+    expect(servers[0], WIRE_PROPOSAL);
+    say_type(0, WIRE_PROPOSE);
+    assert_failed(ERROR_INPUT, "answers PROPOSE to PROPOSAL");
+}
+
+static void check_bad_step(int64_t step)
+{
+    use_one_server();
+    begin();
+    start_job(look_job);
+    expect(servers[0], WIRE_PULL);
+    say_values(0, (struct reply){.value = 1, .step = step});
+    assert_failed(ERROR_INPUT, "answers with values of step");
+}
+
+static void test_a_step_below_zero(void **state)
+{
+    (void)state;
+    check_bad_step(-1);
+}
+
+static void test_a_step_that_has_none_after_it(void **state)
+{
+    (void)state;
+    check_bad_step(INT64_MAX);
+}
+
+/* Without --staleness no gradient is too old: the worker would compute it again for ever. */
+static void test_a_gradient_that_is_wanted_again_without_reason(void **state)
+{
+    (void)state;
+    use_one_server();
+    begin();
+    start_push(4, 1);
+    expect(servers[0], WIRE_PUSH);
+    say_values(0, (struct reply){.value = 2, .step = 4, .again = true});
+    assert_failed(ERROR_INPUT, "answers AGAIN to a request");
+}
+
 static void test_a_description_that_is_refused(void **state)
 {
     struct wire_header refused = {.type = WIRE_REFUSED, .detail = (uint16_t)-ERROR_CONFLICT};
@@ -1404,6 +1451,10 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_training_that_is_known),
     TEST(test_a_training_that_this_worker_describes),
     TEST(test_a_training_that_another_worker_described),
+    TEST(test_a_description_that_is_asked_for_again),
+    TEST(test_a_step_below_zero),
+    TEST(test_a_step_that_has_none_after_it),
+    TEST(test_a_gradient_that_is_wanted_again_without_reason),
     TEST(test_a_description_that_is_refused),
     TEST(test_a_training_that_is_another_one_now),
     TEST(test_facts_that_are_none),

@@ -143,6 +143,8 @@ enum error exchange_propose(struct exchange *exchange, const struct checkpoint_f
     enum error error = checkpoint_print_facts(facts, 0, &bytes);
     while (!error && exchange->proposes) {
         error = exchange_send_proposal(exchange, &bytes);
+        if (!error && exchange->proposes)
+            error = error_set(ERROR_INPUT, "%s answers PROPOSE to PROPOSAL", zero->name);
         /* Once it is back it may have received facts, ours or another worker's. */
         if (exchange_may_come_back(error))
             error = exchange_connect(exchange, zero);

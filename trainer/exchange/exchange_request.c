@@ -118,6 +118,9 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
         header->stock > grants)
         return error_set(ERROR_INPUT, "%s answers with %" PRIu64 " bytes of values, not %zu",
                          remote->name, header->bytes, floats);
+    if (header->step < 0 || header->step == INT64_MAX) /* the next one is a number, too */
+        return error_set(ERROR_INPUT, "%s answers with values of step %" PRId64, remote->name,
+                         header->step);
     remote->step = header->step;
     remote->is_empty = false;
     if (grants) {
@@ -152,8 +155,9 @@ static enum error take_answer(struct exchange *exchange, struct remote *remote, 
     *ret_stale = header.type == WIRE_STALE;
     if (header.type == WIRE_STALE || header.type == WIRE_STORED)
         return OK;
-    exchange->again |= header.type == WIRE_AGAIN;
-    if (header.type != WIRE_VALUES && header.type != WIRE_AGAIN)
+    bool again = header.type == WIRE_AGAIN && exchange->options.staleness >= 0;
+    exchange->again |= again;
+    if (header.type != WIRE_VALUES && !again)
         return error_set(ERROR_INPUT, "%s answers %s to a request", remote->name,
                          wire_type_name(header.type));
     return take_values(exchange, remote, &header);
