@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -85,6 +86,27 @@ static ssize_t read_handle(void *context, void *out, size_t bytes, uint64_t offs
         handle->file->pMethods->xFileSize(handle->file, &size) != SQLITE_OK)
         return fail(handle);
     return size > (sqlite3_int64)offset ? (ssize_t)(size - (sqlite3_int64)offset) : 0;
+}
+
+#define MAPPED_BYTES 65536 /* by SQLite, for a moment */
+
+/* SQLite maps the start of the file by its own descriptor. mremap(2) of an old size of 0 copies a
+ * mapping, also to a larger one. Without a mapping of its own SQLite reads by pread(2) again. */
+void *sqlite_door_map(void *context, size_t bytes)
+{
+    sqlite3_file *file = ((struct handle *)context)->file;
+    const sqlite3_io_methods *methods = file->pMethods;
+    sqlite3_int64 limit = MAPPED_BYTES, none = 0;
+    void *begin = NULL, *copy = MAP_FAILED;
+    if (methods->iVersion < 3 ||
+        methods->xFileControl(file, SQLITE_FCNTL_MMAP_SIZE, &limit) != SQLITE_OK)
+        return NULL;
+    if (methods->xFetch(file, 0, 1, &begin) == SQLITE_OK && begin) {
+        copy = mremap(begin, 0, bytes, MREMAP_MAYMOVE);
+        methods->xUnfetch(file, 0, begin);
+    }
+    methods->xFileControl(file, SQLITE_FCNTL_MMAP_SIZE, &none);
+    return copy == MAP_FAILED ? NULL : copy;
 }
 
 const struct source_door sqlite_door = {open_handle, close_handle, read_handle};

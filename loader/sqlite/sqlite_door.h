@@ -13,4 +13,8 @@
 
 extern const struct source_door sqlite_door;
 
+/* Maps the first `bytes` of an open handle's file for reading, for munmap(); it needs the handle no
+ * longer. NULL: SQLite or the system does not map files. */
+void *sqlite_door_map(void *handle, size_t bytes);
+
 #endif

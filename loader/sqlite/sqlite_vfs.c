@@ -14,6 +14,7 @@ struct vfs_file {
     sqlite3_file base; /* first */
     struct source_file source;
     struct error_report failure;
+    struct sqlite_pages *pages; /* borrowed; NULL: none */
 };
 
 static int file_close(sqlite3_file *base)
@@ -36,6 +37,8 @@ static int file_read(sqlite3_file *base, void *out, int bytes, sqlite3_int64 off
     sqlite3_int64 there = offset < size ? size - offset : 0;
     if (there > bytes)
         there = bytes;
+    if (file->pages && sqlite_pages_copy(file->pages, out, (size_t)bytes, (uint64_t)offset))
+        return SQLITE_OK;
     if (there > 0) {
         enum error error = source_file_read(&file->source, out, (size_t)there, (uint64_t)offset);
         if (error)
@@ -103,8 +106,28 @@ static int file_characteristics(sqlite3_file *base)
     return SQLITE_IOCAP_IMMUTABLE;
 }
 
+/* NULL: SQLite reads the page. */
+static int file_fetch(sqlite3_file *base, sqlite3_int64 offset, int bytes, void **ret_page)
+{
+    struct vfs_file *file = (struct vfs_file *)base;
+    const void *page =
+        file->pages ? sqlite_pages_borrow(file->pages, (uint64_t)offset, (size_t)bytes) : NULL;
+    *ret_page = (void *)(uintptr_t)page; /* SQLite writes no page that it fetched */
+    return SQLITE_OK;
+}
+
+/* NULL: SQLite is about to change the file, or to close it. */
+static int file_unfetch(sqlite3_file *base, sqlite3_int64 offset, void *page)
+{
+    (void)offset;
+    if (page)
+        sqlite_pages_put(((struct vfs_file *)base)->pages);
+    return SQLITE_OK;
+}
+
+/* 3: with xFetch. The methods of version 2 are for a log (WAL), which an immutable file lacks. */
 static const sqlite3_io_methods file_methods = {
-    .iVersion = 1,
+    .iVersion = 3,
     .xClose = file_close,
     .xRead = file_read,
     .xWrite = file_write,
@@ -117,6 +140,8 @@ static const sqlite3_io_methods file_methods = {
     .xFileControl = file_control,
     .xSectorSize = file_sector_size,
     .xDeviceCharacteristics = file_characteristics,
+    .xFetch = file_fetch,
+    .xUnfetch = file_unfetch,
 };
 
 static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *base, int flags,
@@ -209,6 +234,13 @@ struct source_file *sqlite_vfs_file(sqlite3 *connection)
 {
     struct vfs_file *file = file_of(connection);
     return file ? &file->source : NULL;
+}
+
+void sqlite_vfs_use_pages(sqlite3 *connection, struct sqlite_pages *pages)
+{
+    struct vfs_file *file = file_of(connection);
+    if (file)
+        file->pages = pages;
 }
 
 const struct error_report *sqlite_vfs_failure(sqlite3 *connection)

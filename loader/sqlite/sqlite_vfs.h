@@ -13,6 +13,7 @@
 #include <sqlite3.h>
 
 #include "common/error.h"
+#include "loader/sqlite/sqlite_pages.h"
 #include "loader/store/source_file.h"
 
 /* The name for sqlite3_open_v2(), registered once; NULL: that failed, and the error is set. */
@@ -20,6 +21,10 @@ const char *sqlite_vfs_name(void);
 
 /* The file below a connection of this VFS; lives as long as the connection. NULL: another VFS. */
 struct source_file *sqlite_vfs_file(sqlite3 *connection);
+
+/* SQLite takes pages from there instead of reading them. They are borrowed until the connection is
+ * closed. */
+void sqlite_vfs_use_pages(sqlite3 *connection, struct sqlite_pages *pages);
 
 /* Why the last failed read that SQLite gave up on failed; code OK: none did. NULL: another VFS. */
 const struct error_report *sqlite_vfs_failure(sqlite3 *connection);

@@ -8,12 +8,15 @@
 #include "common/log.h"
 #include "loader/sqlite/sqlite_file.h"
 #include "loader/sqlite/sqlite_keys.h"
+#include "loader/sqlite/sqlite_pages.h"
+#include "loader/sqlite/sqlite_vfs.h"
 #include "loader/sqlite/store_sqlite.h"
 #include "loader/store/fetch_call.h"
 
 #define RUN_ROWS 8 /* fewer consecutive ids are looked up like any others */
 /* Pages that a run passes are not needed again: a few stay in the processor's cache. */
 #define RUN_PAGES "PRAGMA cache_size=16"
+#define TAKES_PAGES "PRAGMA mmap_size=1" /* of any size: the VFS decides for each page */
 
 struct sqlite_reader {
     struct reader reader; /* first */
@@ -22,6 +25,7 @@ struct sqlite_reader {
     bool has_looked;              /* for `many` */
     sqlite3_stmt *many;           /* of the same connection; NULL: rows are looked up one by one */
     struct sqlite_keys keys;      /* of `many` */
+    struct sqlite_pages *pages;   /* owned; for `many`; NULL: SQLite reads each page itself */
     struct sqlite_cursor lengths; /* zeroed: no lengths were requested yet */
     struct fetch_place *places;   /* owned; by id */
     size_t places_capacity;
@@ -49,6 +53,7 @@ void sqlite_reader_close(struct reader *base)
     sqlite3_finalize(reader->many);
     sqlite_cursor_close(&reader->cursor);
     sqlite_cursor_close(&reader->lengths);
+    sqlite_pages_free(reader->pages);
     free(reader->places);
     free(reader);
 }
@@ -149,25 +154,38 @@ static enum error take_found(struct sqlite_reader *reader, struct fetch_call *ca
     return error;
 }
 
-/* Does the statement for one id look up one row number, in one table? SQLite's program says so. */
-static bool finds_by_row(const struct sqlite_reader *reader)
+/* The root page of the table, if the statement for one id looks up one row number in one table, as
+ * SQLite's program says; 0: it does not. */
+static uint32_t find_root(const struct sqlite_reader *reader)
 {
     const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
     struct sqlite_cursor cursor = reader->cursor;
     int tables = 0, searches = 0;
+    int64_t root = 0;
     bool there = false;
     cursor.statement = NULL;
     char *sql = sqlite3_mprintf("EXPLAIN %s", store->fetch_sql);
     if (sql && !sqlite_prepare(cursor.connection, store->path, sql, &cursor.statement)) {
         while (!sqlite_cursor_step(&cursor, &there) && there) {
             const char *operation = (const char *)sqlite3_column_text(cursor.statement, 1);
-            tables += operation && strcmp(operation, "OpenRead") == 0;
+            bool opens = operation && strcmp(operation, "OpenRead") == 0;
+            root = opens ? sqlite3_column_int64(cursor.statement, 3) : root;
+            tables += opens;
             searches += operation && strcmp(operation, "SeekRowid") == 0;
         }
     }
     sqlite3_finalize(cursor.statement);
     sqlite3_free(sql);
-    return tables == 1 && searches == 1;
+    return tables == 1 && searches == 1 ? (uint32_t)root : 0;
+}
+
+static void open_pages(struct sqlite_reader *reader, uint32_t root)
+{
+    const struct sqlite_store *store = (const struct sqlite_store *)reader->reader.store;
+    sqlite3 *connection = reader->cursor.connection;
+    reader->pages = sqlite_pages_new(sqlite_vfs_file(connection), root);
+    if (reader->pages && sqlite_run(connection, store->path, TAKES_PAGES) == OK)
+        sqlite_vfs_use_pages(connection, reader->pages);
 }
 
 /* Without it a reader is only slower. */
@@ -178,12 +196,14 @@ static void prepare_many(struct sqlite_reader *reader)
     static const char by_key[] =
         " FROM " SQLITE_KEYS_TABLE " CROSS JOIN $ WHERE @ = " SQLITE_KEYS_COLUMN;
     char *sql = NULL;
+    uint32_t root = store->table.row_name ? 0 : find_root(reader);
     reader->has_looked = true;
-    if (store->table.row_name || !finds_by_row(reader) ||
-        sqlite_keys_init(&reader->keys, connection, store->path) ||
+    if (root == 0 || sqlite_keys_init(&reader->keys, connection, store->path) ||
         sqlite_table_select(&store->table, true, NULL, by_key, &sql) ||
         sqlite_prepare(connection, store->path, sql, &reader->many))
         log_debug("rows are looked up one by one");
+    else
+        open_pages(reader, root);
     free(sql);
 }
 
@@ -296,6 +316,8 @@ static enum error fetch_some(struct sqlite_reader *reader, struct fetch_call *ca
     if (!reader->many)
         return fetch_one(reader, call, place->index);
     *ret_count = run + count_others(place + run, count - at - run);
+    if (reader->pages)
+        *ret_count = sqlite_pages_gather(reader->pages, place, *ret_count);
     return fetch_many(reader, call, place, *ret_count);
 }
 

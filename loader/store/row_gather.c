@@ -35,24 +35,34 @@ static bool make_window(struct row_gather *gather, size_t bytes)
     return true;
 }
 
+bool row_gather_helps(const char *path, uint64_t file_bytes, size_t window_bytes)
+{
+    return file_bytes > 0 && file_bytes <= PTRDIFF_MAX && !remote_disk_holds(path) &&
+           may_write(window_bytes);
+}
+
+bool row_gather_take(struct row_gather *gather, uint8_t *file, size_t file_bytes,
+                     size_t window_bytes)
+{
+    *gather = (struct row_gather){.file = NULL};
+    madvise(file, file_bytes, MADV_DONTFORK);
+    if (!make_window(gather, window_bytes)) {
+        munmap(file, file_bytes);
+        return false;
+    }
+    gather->file = file;
+    gather->file_bytes = file_bytes;
+    return true;
+}
+
 bool row_gather_open(struct row_gather *gather, const char *path, int descriptor,
                      uint64_t file_bytes, size_t window_bytes)
 {
     *gather = (struct row_gather){.file = NULL};
-    if (file_bytes == 0 || file_bytes > PTRDIFF_MAX || remote_disk_holds(path) ||
-        !may_write(window_bytes))
+    if (!row_gather_helps(path, file_bytes, window_bytes))
         return false;
     void *file = mmap(NULL, (size_t)file_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
-    if (file == MAP_FAILED)
-        return false;
-    madvise(file, (size_t)file_bytes, MADV_DONTFORK);
-    if (!make_window(gather, window_bytes)) {
-        munmap(file, (size_t)file_bytes);
-        return false;
-    }
-    gather->file = file;
-    gather->file_bytes = (size_t)file_bytes;
-    return true;
+    return file != MAP_FAILED && row_gather_take(gather, file, (size_t)file_bytes, window_bytes);
 }
 
 void row_gather_close(struct row_gather *gather)

@@ -45,6 +45,11 @@ struct row_gather {
  * benefit (a network file system), or the system has no mapping or memory for it. */
 bool row_gather_open(struct row_gather *gather, const char *path, int descriptor,
                      uint64_t file_bytes, size_t window_bytes);
+/* In two steps, for a file without descriptor: is there a benefit? */
+bool row_gather_helps(const char *path, uint64_t file_bytes, size_t window_bytes);
+/* Takes a mapping of the whole file, also if it fails. */
+bool row_gather_take(struct row_gather *gather, uint8_t *file, size_t file_bytes,
+                     size_t window_bytes);
 /* Legal if closed. */
 void row_gather_close(struct row_gather *gather);
 

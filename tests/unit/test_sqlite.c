@@ -7,9 +7,11 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "common/remote_disk.h"
 #include "loader/store/row_cache.h"
 
 static sqlite3 *open_database(const char *name)
@@ -526,6 +528,27 @@ static void test_consecutive_ids(void **state)
     store_close(store);
 }
 
+static void test_pages_of_every_size(void **state)
+{
+    (void)state;
+    for (int bytes = 512; bytes <= 65536; bytes *= 2) {
+        struct store *store = NULL;
+        struct rows rows;
+        char name[32], sql[800];
+        snprintf(name, sizeof(name), "pages-%d.db", bytes);
+        snprintf(sql, sizeof(sql),
+                 "PRAGMA page_size=%d; CREATE TABLE t(id INTEGER PRIMARY KEY, label, a, b, c, "
+                 "d);" NUMBERS "SELECT i, 1, i %% 251, 2, 3, zeroblob(i * 7 %% 1400) FROM n",
+                 bytes);
+        run_sql(name, sql);
+        assert_ok(open_sqlite(name, "features=a,b,c", &store));
+        rows_scan(&rows, store, SCAN_FEATURES);
+        check_ids(store, &rows, 40);
+        rows_release(&rows);
+        store_close(store);
+    }
+}
+
 /* ---- which table -------------------------------------------------------- */
 
 static void test_tables_are_chosen(void **state)
@@ -840,6 +863,8 @@ static void test_a_closed_writer_leaves_nothing(void **state)
 static int reads_until_failure = -1; /* -1: none fails */
 static int failures_left;
 static const char *changes_at_read; /* a file that is written to by the next read; NULL: none */
+static const char *cut_at_read;     /* a file that the next read cuts off; NULL: none */
+static int reads;
 
 /* SQLite's pread. */
 static ssize_t failing_pread(int descriptor, void *out, size_t bytes, off_t offset)
@@ -851,6 +876,9 @@ static ssize_t failing_pread(int descriptor, void *out, size_t bytes, off_t offs
         errno = EIO;
         return -1;
     }
+    reads++;
+    if (cut_at_read && truncate(cut_at_read, 3 * 4096) == 0)
+        cut_at_read = NULL;
     if (changes_at_read && utimensat(AT_FDCWD, changes_at_read, NULL, 0) == 0)
         changes_at_read = NULL;
     return syscall(SYS_pread64, descriptor, out, bytes, offset);
@@ -933,6 +961,81 @@ static void test_a_file_that_changes_during_a_fetch_is_refused(void **state)
     changes_at_read = path;
     refuse_fetch(reader, 900, "was written to since it was opened");
     assert_null(changes_at_read);
+    reader_close(reader);
+    store_close(store);
+}
+
+/* Five rows a page. */
+static void make_scattered(const char *name)
+{
+    unlink(path_of(name));
+    run_sql(name, "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); WITH RECURSIVE n(i) AS (SELECT 0 "
+                  "UNION ALL SELECT i + 1 FROM n WHERE i < 4999) INSERT INTO t SELECT i, i, "
+                  "zeroblob(700) FROM n");
+}
+
+#define SCATTERED 300
+
+/* Does the system make a second mapping of a mapped file (not under valgrind)? */
+static bool can_map(void)
+{
+    void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *copy = mremap(page, 0, 4096, MREMAP_MAYMOVE);
+    if (copy != MAP_FAILED)
+        munmap(copy, 4096);
+    munmap(page, 4096);
+    return copy != MAP_FAILED;
+}
+
+static void fetch_scattered(struct reader *reader, enum error expected)
+{
+    int64_t ids[SCATTERED];
+    float features[SCATTERED];
+    double labels[SCATTERED];
+    enum row_status status[SCATTERED];
+    for (int i = 0; i < SCATTERED; i++)
+        ids[i] = i * 7919 % 5000 / 2 * 2;
+    assert_int_equal(reader_fetch(reader, ids, SCATTERED, features, sizeof(float), labels, status),
+                     expected);
+    for (int i = 0; i < SCATTERED && !expected; i++)
+        assert_true(features[i] == (float)ids[i]);
+}
+
+/* With one system call for many pages, where the file is on a local disk. */
+static void test_scattered_rows_take_few_reads(void **state)
+{
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    (void)state;
+    make_scattered("rows.db");
+    assert_ok(open_sqlite("rows.db", "features=a", &store));
+    assert_ok(reader_open(store, &reader));
+    use_own_pread();
+    reads = 0;
+    fetch_scattered(reader, OK);
+    assert_true(reads > 0);
+    if (can_map() && !remote_disk_holds(path_of("rows.db")))
+        assert_true(reads < SCATTERED / 10);
+    reader_close(reader);
+    store_close(store);
+}
+
+/* A mapped page that is no longer there would end the program if it were read. */
+static void test_a_file_cut_off_during_a_fetch_is_refused(void **state)
+{
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    char path[512];
+    (void)state;
+    make_scattered("rows.db");
+    snprintf(path, sizeof(path), "%s", path_of("rows.db"));
+    assert_ok(open_sqlite("rows.db", "features=a", &store));
+    assert_ok(reader_open(store, &reader));
+    use_own_pread();
+    cut_at_read = path;
+    fetch_scattered(reader, ERROR_INPUT);
+    assert_null(cut_at_read);
+    assert_non_null(strstr(error_message(), "has changed since it was opened"));
     reader_close(reader);
     store_close(store);
 }
@@ -1027,6 +1130,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_scan_goes_on_where_a_read_failed, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_changes_during_a_fetch_is_refused, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_pages_of_every_size, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_scattered_rows_take_few_reads, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_file_cut_off_during_a_fetch_is_refused, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_replaced_file_is_not_read_after_a_failure, make_folder,
                                     remove_folder),
