@@ -2,9 +2,10 @@
 /*
  * One mutex for the states, one condition per kind of waiter: fetchers (freed), copier (filled),
  * caller (copied). Copier and caller are woken for the one batch that each waits for; if both wait
- * for the same one, the caller copies it. Fetchers, which work ahead, are woken when half of the
- * slots are free (or the caller runs dry), so that one wake-up serves several batches; likewise the
- * copier, when it waits for targets.
+ * for the same one, the caller copies it. While batches stay where they are, the copier is not
+ * woken at all. Fetchers, which work ahead, are woken when half of the slots are free (or the
+ * caller runs dry), so that one wake-up serves several batches; likewise the copier, when it waits
+ * for targets.
  */
 #include "loader/feed/ring.h"
 
@@ -162,6 +163,12 @@ static enum error check_stopped(const struct ring *ring)
     return OK;
 }
 
+/* Is the copier worth waking? Not for a batch that stays where it is: the caller takes it. */
+static bool wants_copier(const struct ring *ring)
+{
+    return ring->copier_waits && !(ring->shape.caller_copies && ring->shape.device_row_bytes == 0);
+}
+
 /* ---- fetchers ----------------------------------------------------------- */
 
 enum error ring_take_free(struct ring *ring, struct slot **ret_slot)
@@ -190,11 +197,11 @@ void ring_filled(struct ring *ring, struct slot *slot, int64_t sequence)
     slot_move(ring, slot, SLOT_FILLING, SLOT_READY);
     bool is_next = ring->next_copy == sequence;
     bool caller_copies = ring->shape.caller_copies && ring->wanted_copied == sequence;
-    bool copier_waits = ring->copier_waits;
+    bool wakes_copier = wants_copier(ring);
     pthread_mutex_unlock(&ring->lock); /* so that a woken thread does not block on it */
     if (is_next && caller_copies)
         pthread_cond_signal(&ring->copied);
-    else if (is_next && copier_waits)
+    else if (is_next && wakes_copier)
         pthread_cond_signal(&ring->filled);
 }
 
@@ -358,7 +365,7 @@ static bool caller_takes(struct ring *ring, struct slot *slot)
         return false;
     }
     begin_copy(ring, slot);
-    return ring->copier_waits && find(ring, SLOT_READY, ring->next_copy);
+    return wants_copier(ring) && find(ring, SLOT_READY, ring->next_copy);
 }
 
 enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadline_ns,
