@@ -276,11 +276,26 @@ static enum error read_root(const struct token_grammar *grammar, const cJSON *js
     return OK;
 }
 
+/* A message of json_parse(), without the piece of the text that it quotes: somebody may have written
+ * a token itself there, or have given a file that holds nothing else. */
+static enum error hide_text(enum error error, const char *what)
+{
+    char message[ERROR_MESSAGE_BYTES];
+    snprintf(message, sizeof(message), "%s", error_message());
+    size_t named = strlen(what);
+    char *found = strlen(message) > named ? strstr(message + named, ", found ") : NULL;
+    if (found)
+        *found = '\0';
+    return error_set(error, "%s", message);
+}
+
 enum error bearer_tokens_parse(const struct token_grammar *grammar, const char *text, size_t length,
                                const char *what, struct bearer_tokens **ret_tokens)
 {
     cJSON *json = NULL;
     enum error error = json_parse(text, length, what, &json);
+    if (error)
+        error = hide_text(error, what);
     if (!error)
         error = read_root(grammar, json, what, ret_tokens);
     cJSON_Delete(json);

@@ -129,6 +129,22 @@ static void test_to_read_all_streams_is_not_to_draw_from_them(void **state)
 #define GOOD ENTRY("\"a\"", "\"" ALPHA "\"", "[\"read\"]", "[\"*\"]")
 #define FILE_OF(entries) "{\"tokens\":[" entries "]}"
 
+/* The file of the one is easily given for that of the other. */
+static void test_no_message_quotes_what_may_be_a_token(void **state)
+{
+    static const char *const texts[] = {"hunter2\n", "{\"tokens\":[{\"sha256\":hunter2}]}",
+                                        "{\"tokens\":[]} hunter2", "\"hunter2\"",
+                                        "{\"tokens\":[{\"name\":\"a\",\"sha256\":\"hunter2\"}]}"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct bearer_tokens *tokens = NULL;
+        assert_fails(
+            bearer_tokens_parse(&sampler_tokens, texts[i], strlen(texts[i]), "the file", &tokens),
+            ERROR_INPUT, "the file");
+        assert_null(strstr(error_message(), "hunter"));
+    }
+}
+
 static void test_bad_files_are_named(void **state)
 {
     (void)state;
@@ -178,6 +194,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_tokens_that_name_nothing),
     cmocka_unit_test(test_names_that_are_optional),
     cmocka_unit_test(test_to_read_all_streams_is_not_to_draw_from_them),
+    cmocka_unit_test(test_no_message_quotes_what_may_be_a_token),
     cmocka_unit_test(test_bad_files_are_named),
 };
 
