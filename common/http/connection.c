@@ -10,7 +10,8 @@
 #include "common/log.h"
 
 #define PHASE_MASK 7u
-#define STATE_CLOSE_WAIT 8 /* TCP_CLOSE_WAIT; its header and <linux/tcp.h> exclude each other */
+#define STATE_CLOSE 7      /* TCP_CLOSE; its header and <linux/tcp.h> exclude each other */
+#define STATE_CLOSE_WAIT 8 /* TCP_CLOSE_WAIT */
 #define SECOND_NS INT64_C(1000000000)
 #define NO_REQUEST_LINE                                                   \
     "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400," \
@@ -201,13 +202,14 @@ static bool is_stuck(const struct connections *set, struct connection *connectio
     return now_ns - connection->moved_ns > set->patience_ns;
 }
 
-/* Has the client closed its side while the server waits for more of a request? libmicrohttpd may
- * not notice if the end came with the last bytes. */
+/* Has the client closed its side, or reset the connection, while the server waits for more of a
+ * request? libmicrohttpd may not notice if that came with the last bytes. */
 static bool is_abandoned(const struct connection *connection)
 {
     struct tcp_info info;
     return (connection->seen_phase & PHASE_MASK) <= CONNECTION_BODY &&
-           ask_kernel(connection, &info) && info.tcpi_state == STATE_CLOSE_WAIT;
+           ask_kernel(connection, &info) &&
+           (info.tcpi_state == STATE_CLOSE_WAIT || info.tcpi_state == STATE_CLOSE);
 }
 
 /* How long this phase may last. */

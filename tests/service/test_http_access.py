@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import time
 import urllib.error
@@ -225,6 +226,21 @@ def test_handshakes_that_wait_cost_nothing_beside_responses_that_do(sampler, tmp
         assert not awake
 
 
+@pytest.mark.parametrize("damage", [0, 0x55])
+def test_a_handshake_that_was_reset_leaves_nothing(sampler, tmp_path, damage):
+    """Also where libmicrohttpd reads what came before the reset, and would wait for more."""
+    cert, key = make_certificate(tmp_path, "one")
+    server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key, "--header-timeout", 3600)
+    opened = lambda: len(os.listdir(f"/proc/{server.process.pid}/fd"))  # noqa: E731
+    before, hello = opened(), client_hello()
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(hello[:5] + bytes(byte ^ damage for byte in hello[5:]))
+    assert tls_get(server, "/healthz", cert)[0] == 200
+    wait_for(lambda: opened() <= before, "a connection stays open")
+
+
 def test_tls(sampler, tmp_path):
     cert, key = make_certificate(tmp_path, "one")
     server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
@@ -240,7 +256,8 @@ def test_tls(sampler, tmp_path):
 
 @pytest.mark.parametrize("kind, cipher, good", [
     ("rsa:2048", "AES128-GCM-SHA256", False), ("rsa:2048", "AES256-SHA", False), ("rsa:2048", "ECDHE-RSA-AES128-SHA", False),
-    ("rsa:2048", "ECDHE-RSA-AES128-GCM-SHA256", True), ("ec", "ECDHE-ECDSA-AES128-SHA", False), ("ec", "ECDHE-ECDSA-AES128-GCM-SHA256", True)])
+    ("rsa:2048", "ECDHE-RSA-AES128-GCM-SHA256", True), ("ec", "ECDHE-ECDSA-AES128-SHA", False),
+    ("ec", "ECDHE-ECDSA-AES128-GCM-SHA256", True)])
 def test_no_cipher_without_forward_secrecy_or_with_sha1(sampler, tmp_path, kind, cipher, good):
     cert, key = make_certificate(tmp_path, "one", kind=[kind]) if kind != "ec" else make_certificate(tmp_path, "one")
     server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
@@ -387,7 +404,9 @@ def test_no_authorities_but_those_given(sampler, tmp_path):
     def pull(**env):
         return subprocess.run(
             ["unshare", "-m", "sh", "-c", 'mount --bind "$1" /etc/ssl/certs && shift && exec "$@"', "sh", system, program("loader"),
-             *map(str, pull_from(server.url)), "--batches", "1"], env=environment(env), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+             *map(str, pull_from(server.url)), "--batches", "1"],
+            env=environment(env), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
     trusting, strict = pull(), pull(TOMBOLA_CA=str(stranger))
     assert trusting.returncode == 0, trusting.stderr
     assert strict.returncode == 1 and "certificate" in strict.stderr, strict.stderr
@@ -402,7 +421,8 @@ def test_a_certificate_of_another_name(sampler, tmp_path):
 def test_http_where_https_is_served(sampler, tmp_path):
     cert, key = make_certificate(tmp_path, "one")
     server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
-    run_fails("loader", *pull_from(f"http://127.0.0.1:{server.port}"), "--patience", 0.5, status=1, says="if the server uses TLS, use https://")
+    run_fails("loader", *pull_from(f"http://127.0.0.1:{server.port}"), "--patience", 0.5, status=1,
+              says="if the server uses TLS, use https://")
 
 
 @pytest.mark.threads
