@@ -166,8 +166,8 @@ static void let_leave(const struct coordinator *coordinator, struct remote *remo
 }
 
 /* A server that must stop waits for a complete cut that began after its request: if it left after
- * an abandoned one, its shard would be missing. If this one must stop, too, nobody trains meanwhile,
- * and the cut must be on disk: a save that fails needs another cut. */
+ * an abandoned one, its shard would be missing. If this one must stop, too, nobody trains
+ * meanwhile, and the cut must be on disk: a save that fails needs another cut. */
 static void let_leave_with_cut(struct coordinator *coordinator)
 {
     coordinator->cut_wanted = coordinator->leaving; /* until all is saved */
