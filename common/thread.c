@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/thread.h"
 
+#include <errno.h>
 #include <signal.h>
 
 #define STACK_BYTES ((size_t)512 << 10) /* at least */
@@ -34,6 +35,12 @@ enum error thread_start(const char *name, void *(*body)(void *), void *context,
     pthread_sigmask(SIG_SETMASK, &all, &before); /* a new thread has the mask of its maker */
     int failure = create(body, context, ret_thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failure == EAGAIN) /* also for memory */
+        return error_set(
+            ERROR_MEMORY,
+            "cannot start the thread \"%s\": memory or the number of threads is limited "
+            "(ulimit -v, ulimit -u, pids.max and memory.max of a container)",
+            name);
     if (failure)
         return error_set_errno(ERROR_MEMORY, failure, "cannot start the thread \"%s\"", name);
     pthread_setname_np(*ret_thread, name);
