@@ -169,8 +169,8 @@ static unsigned int thread_count(void)
     return machine.processors > THREADS_LIMIT ? THREADS_LIMIT : machine.processors;
 }
 
-/* The requested number of connections, or as many as the descriptor limit allows. ERROR_UNAVAILABLE:
- * it allows too few for a server that listens. */
+/* The requested number of connections, or as many as the descriptor limit allows.
+ * ERROR_UNAVAILABLE: it allows too few for a server that listens. */
 static enum error limit_connections(int64_t wanted, bool listens, int64_t *ret_connections)
 {
     uint64_t files = machine_raise_files();

@@ -398,7 +398,8 @@ struct stream *streams_take_aside(struct streams *streams, const char *name)
     return take(streams, name, true);
 }
 
-/* From that number on, of at most LIST_AT_ONCE streams, and advances it. False: there are no more. */
+/* From that number on, of at most LIST_AT_ONCE streams, and advances it. False: there are no
+ * more. */
 static bool take_some(struct streams *streams, bool aside, uint32_t *number, struct stream **taken,
                       size_t *ret_count)
 {

@@ -36,9 +36,10 @@ bool streams_kept_seed(const struct streams *streams, uint64_t *ret_seed);
 /* Are there stored streams on this frame, but not `default`? */
 bool streams_can_wait_for(const struct streams *streams, const char *frame);
 /* Opens the plans of all stored streams; may take long. Streams whose frame is missing are set
- * aside and logged: they stay as they are until a start that has the frame. `first` defines `default`, `plan` is its
- * plan (taken also on failure); `frames` and `shares` (or NULL) are borrowed. ERROR_CONFLICT: the
- * state belongs to another order, or a stream's frame differs, with each difference named. Afterwards everything below may be called. */
+ * aside and logged: they stay as they are until a start that has the frame. `first` defines
+ * `default`, `plan` is its plan (taken also on failure); `frames` and `shares` (or NULL) are
+ * borrowed. ERROR_CONFLICT: the state belongs to another order, or a stream's frame differs, with
+ * each difference named. Afterwards everything below may be called. */
 enum error streams_start(struct streams *streams, const struct frame_set *frames,
                          const struct split_shares *shares, const struct stream_definition *first,
                          struct sampling_plan *plan) MUST_CHECK;
