@@ -240,15 +240,23 @@ static enum error judge(const uint8_t *bytes, size_t length, struct journal_foun
     return error ? error : judge_rest(bytes, length, found->end, &found->header, &found->torn);
 }
 
-static bool is_of_version_1(const uint8_t *bytes, size_t length)
+/* A digit, of any version's journal; else 0. */
+static uint8_t version_of(const uint8_t *bytes, size_t length)
 {
-    return length >= JOURNAL_MAGIC_BYTES && memcmp(bytes, JOURNAL_MAGIC, JOURNAL_VERSION_AT) == 0 &&
-           bytes[JOURNAL_VERSION_AT] == '1';
+    if (length < JOURNAL_MAGIC_BYTES || memcmp(bytes, JOURNAL_MAGIC, JOURNAL_VERSION_AT) != 0)
+        return 0;
+    uint8_t version = bytes[JOURNAL_VERSION_AT];
+    return version >= '1' && version <= '9' ? version : 0;
 }
 
 static enum error refuse_header(const uint8_t *bytes, size_t length)
 {
-    if (is_of_version_1(bytes, length))
+    if (version_of(bytes, length) > JOURNAL_MAGIC[JOURNAL_VERSION_AT])
+        return error_set(ERROR_INPUT,
+                         "it was written by a later version, or its header is damaged: "
+                         "start that version, bring back a copy of the folder, or "
+                         "move it away to begin again");
+    if (version_of(bytes, length) == '1')
         return error_set(ERROR_INPUT, "it was written by an earlier version, whose orders "
                                       "differed: finish the epoch with that version, or move the "
                                       "folder away to begin again");

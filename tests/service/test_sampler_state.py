@@ -323,10 +323,11 @@ def test_a_position_of_before_the_journal_is_refused(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"position"}
 
 
-def test_a_journal_of_an_earlier_version_is_refused(tmp_path):
-    content = b"TMBLJRN1" + bytes(9000)
+@pytest.mark.parametrize("version, says", [(b"1", "an earlier version"), (b"3", "a later version"), (b"?", "not a journal")])
+def test_a_journal_of_another_version_is_refused(tmp_path, version, says):
+    content = b"TMBLJRN" + version + bytes(9000)
     (tmp_path / "journal").write_bytes(content)
-    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *STORE, "--state", tmp_path, says=["journal", "earlier version"])
+    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *STORE, "--state", tmp_path, says=["journal", says])
     assert (tmp_path / "journal").read_bytes() == content
 
 
