@@ -163,7 +163,7 @@ def test_json_logs(sampler, tmp_path):
 
 
 @pytest.mark.parametrize("name, arguments", [
-    ("sampler", ("serve", "--store", "csv:none\n\x01\"é.csv")), ("loader", ("info", "csv:none\"\\.csv")),
+    ("sampler", ("serve", "--store", "csv:none%0A\x01\"é.csv")), ("loader", ("info", "csv:none\"\\.csv")),
     ("trainer", ("evaluate", "--store", "csv:none.csv", "--logdir", "none"))])
 def test_failures_in_json(name, arguments):
     failed = run(name, *arguments, "--log-format=json", status=None)
