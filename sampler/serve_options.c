@@ -10,6 +10,8 @@
 #include "common/http/memory_budget.h"
 #include "common/json.h"
 #include "common/listen_socket.h"
+#include "common/log.h"
+#include "common/machine.h"
 #include "common/text.h"
 #include "sampler/commands.h"
 #include "sampler/design/design_fields.h"
@@ -317,6 +319,19 @@ static enum error take_memory(const char *option, const char *given, int64_t *re
                      MEMORY_BUDGET_LEAST_BYTES >> 20);
 }
 
+/* Clients that do not read their responses can make the server use all of it. */
+static void warn_of_memory(const struct server_options *server)
+{
+    struct machine machine;
+    uint64_t bytes = (uint64_t)server->response_bytes + (uint64_t)server->body_bytes;
+    machine_look(&machine);
+    if (machine.memory_bytes > 0 && bytes > machine.memory_bytes)
+        log_warning("--max-answer-memory and --max-body-memory allow %" PRIu64
+                    " MiB, and this machine or container has %" PRIu64
+                    " MiB: clients can have the server killed; lower them",
+                    bytes >> 20, machine.memory_bytes >> 20);
+}
+
 static enum error check_guard(const struct serve_options *serve)
 {
     const struct guard_options *guard = &serve->guard;
@@ -450,6 +465,8 @@ static enum error settle(struct serve_options *serve)
             take_memory("max-answer-memory", serve->answer_memory, &serve->server.response_bytes);
     if (!error)
         error = take_memory("max-body-memory", serve->body_memory, &serve->server.body_bytes);
+    if (!error)
+        warn_of_memory(&serve->server);
     if (!error)
         error = tail_of_name(serve->tail, &service->tail);
     if (!error)

@@ -323,6 +323,12 @@ def test_too_few_open_files_are_an_error(start, files, options, needed):
     assert f"the limit of open files is {files}, and the server needs at least {needed}: raise it (ulimit -Hn" in server.stderr
 
 
+def test_more_memory_than_there_is_is_told(sampler):
+    server = sampler("--store", LARGE, "--max-answer-memory", "8000000T")
+    assert re.search("allow [0-9]+ MiB, and this machine or container has [0-9]+ MiB: clients can have the server killed", server.stderr)
+    assert "container has" not in sampler("--store", LARGE, "--max-answer-memory", "1M", "--max-body-memory", "1M").stderr
+
+
 def test_connections_leave_open_files_for_the_state(sampler, tmp_path):
     server = sampler("--store", LARGE, "--state", tmp_path / "state", prefix=("prlimit", "--nofile=256:256"))
     with contextlib.ExitStack() as stack:
