@@ -15,10 +15,12 @@
 struct pg_conn;
 struct pg_result;
 
-/* The text format of values. Set on connecting, and again in each transaction, which a pooler may
- * run in another session. */
-#define POSTGRES_SETTINGS(scope) \
-    "SET " scope " extra_float_digits = 1; SET " scope " datestyle = 'ISO'"
+/* The text format of values: the same for all programs, wherever they run and whoever they log in
+ * as, since the labels that a frame has must be those of the loaders. Set on connecting, and again
+ * in each transaction, which a pooler may run in another session. */
+#define POSTGRES_SETTINGS(scope)                                                        \
+    "SET " scope " extra_float_digits = 1; SET " scope " datestyle = 'ISO'; SET " scope \
+    " TimeZone = 'UTC'"
 /* In transactions that may take long, as pg_dump does; locks are still awaited for lock_timeout. */
 #define POSTGRES_NO_TIMEOUTS \
     "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"

@@ -477,6 +477,18 @@ def test_sigterm_while_the_server_is_silent(server, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_labels_are_the_same_in_every_time_zone(server, tmp_path):
+    """Of the session, which may be the role's or PGTZ: frames and loaders may run anywhere."""
+    server.sql("CREATE TABLE zoned (id int PRIMARY KEY, label timestamptz, a int)",
+               "INSERT INTO zoned VALUES (1, '2020-01-02 00:30+00', 1), (2, '2020-07-02 12:00+00', 2)")
+    frames = []
+    for zone in ("UTC", "Asia/Tokyo", "America/New_York"):
+        done = run("sampler", "build", "--store", server.uri("zoned"), "--out", tmp_path / "frame", env={"PGTZ": zone})
+        frames.append(done.stdout.split()[-1])
+        assert "2020-01-02 00:30:00+00" in run("loader", "info", server.uri("zoned"), env={"PGTZ": zone}).stdout
+    assert len(set(frames)) == 1
+
+
 def test_timeouts_of_a_role(server, csv, tmp_path):
     """Long work sets its own; what waits for a lock says which setting ended it."""
     server.sql("CREATE VIEW slow AS SELECT rows.* FROM rows, (SELECT pg_sleep(0.5)) AS slept",
