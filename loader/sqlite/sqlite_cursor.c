@@ -28,6 +28,16 @@ enum error sqlite_cursor_check(const struct sqlite_cursor *cursor)
     return source_file_check(sqlite_vfs_file(cursor->connection));
 }
 
+enum error sqlite_cursor_check_after(const struct sqlite_cursor *cursor, enum error error)
+{
+    struct error_report report;
+    if (error && error != ERROR_INPUT)
+        return error;
+    error_report_take(error, &report);
+    enum error changed = sqlite_cursor_check(cursor);
+    return changed ? changed : error_restore(&report);
+}
+
 enum error sqlite_cursor_step(struct sqlite_cursor *cursor, bool *ret_row)
 {
     int result = sqlite3_step(cursor->statement);

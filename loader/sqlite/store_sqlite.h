@@ -52,6 +52,10 @@ enum error sqlite_cursor_open(struct sqlite_cursor *cursor, const struct sqlite_
 void sqlite_cursor_close(struct sqlite_cursor *cursor);
 /* ERROR_INPUT if the open file was written to. */
 enum error sqlite_cursor_check(const struct sqlite_cursor *cursor) MUST_CHECK;
+/* The same after reading ended with `error`: what is read while a file is written to may be of
+ * several of its states, and look damaged. */
+enum error sqlite_cursor_check_after(const struct sqlite_cursor *cursor,
+                                     enum error error) MUST_CHECK;
 /* Steps to the next row; *ret_row false: there is none. */
 enum error sqlite_cursor_step(struct sqlite_cursor *cursor, bool *ret_row) MUST_CHECK;
 

@@ -340,8 +340,7 @@ enum error sqlite_reader_fetch(struct reader *base, const int64_t *ids, size_t c
     for (size_t i = 0, done; i < count && !error; i += done)
         error = fetch_some(reader, &call, i, count, &done);
     sqlite3_reset(reader->cursor.statement);
-    if (!error)
-        error = sqlite_cursor_check(&reader->cursor); /* rows read may include later writes */
+    error = sqlite_cursor_check_after(&reader->cursor, error);
     return error ? error : fetch_call_finish(&call);
 }
 

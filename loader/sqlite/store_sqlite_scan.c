@@ -111,8 +111,7 @@ static enum error pass_run(struct pass *pass, const char *sql)
         if (!error && row)
             error = visit_row(pass, cursor.statement);
     }
-    if (!error)
-        error = sqlite_cursor_check(&cursor);
+    error = sqlite_cursor_check_after(&cursor, error);
     sqlite_cursor_close(&cursor);
     return error;
 }

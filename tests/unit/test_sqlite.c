@@ -721,6 +721,31 @@ static void test_a_file_that_changed_is_refused(void **state)
     store_close(store);
 }
 
+/* At the first block: what is read afterwards is of two states of the file. */
+static enum error write_meanwhile(void *context, const struct store_block *block)
+{
+    bool *is_written = context;
+    (void)block;
+    if (!*is_written)
+        run_sql("torn.db", "UPDATE t SET label = 'new'");
+    *is_written = true;
+    return OK;
+}
+
+static void test_a_file_that_changes_is_not_called_damaged(void **state)
+{
+    struct store *store = NULL;
+    bool is_written = false;
+    (void)state;
+    run_sql("torn.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, label, a); WITH RECURSIVE n(i) AS "
+                       "(SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
+                       "INSERT INTO t SELECT i, 'old', i FROM n");
+    assert_ok(open_sqlite("torn.db", "", &store));
+    assert_fails(store_scan(store, SCAN_FEATURES, write_meanwhile, &is_written), ERROR_INPUT,
+                 "since it was opened");
+    store_close(store);
+}
+
 /* ---- imported files ----------------------------------------------------- */
 
 static void import_text(const char *text, const char *query, const char *name)
@@ -1158,6 +1183,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_hot_journals, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_file_names_with_signs, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_changed_is_refused, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_file_that_changes_is_not_called_damaged, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_import_keeps_everything, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_was_written_to_is_looked_at_again, make_folder,
