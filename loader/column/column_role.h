@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The roles of a table's columns, and how a store's URI gives them: `id=`, `label=`, `weight=`,
- * `group=` name one column each, `features=` a list (column_list_next). Defaults: columns named "id" and
+ * `group=` name one column each, `features=` a list "a,b,c". Defaults: columns named "id" and
  * "label" if they exist, no weight, no group, all others as features, in the table's order. An
  * empty name (`label=`) means none. If no column matches a name exactly, one that differs only in
  * (ASCII) case does, in every kind of store.
@@ -66,10 +66,10 @@ enum error column_roles_assign(const struct column_names *columns,
                                const struct column_choice *choice, bool defaults,
                                enum column_role *ret_roles) MUST_CHECK;
 
-/* Takes the first name of the list at *at, "a,b,c", and moves *at behind it. A name with a comma, or
- * one that begins with a quote, is quoted as in CSV: "a,b"; "" is a quote in it. Changes the text,
- * of which the name is a part. *ret_name: NULL at the end. ERROR_USAGE: `key`, for the message, has
- * a quote without its end. */
+/* Takes the first name of the list at *at, "a,b,c", and moves *at behind it. A name with a comma,
+ * or one that begins with a quote, is quoted as in CSV: "a,b"; "" is a quote in it. Changes the
+ * text, of which the name is a part. *ret_name: NULL at the end. ERROR_USAGE: `key`, for the
+ * message, has a quote without its end. */
 enum error column_list_next(char **at, const char *key, const char **ret_name) MUST_CHECK;
 /* How to write such names, to end a message; "" if there are none. */
 const char *column_list_hint(const struct column_names *columns);
