@@ -1701,7 +1701,7 @@ def test_ctrl_c_while_a_sampler_starts(package, tmp_path, where):  # noqa: F811
     slow.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n")
     slow.chmod(0o755)
     program = start(package, """
-import os, pathlib, signal, subprocess, sys, threading, time, types, tombola, tombola.server
+import gc, os, pathlib, signal, subprocess, sys, threading, time, types, tombola, tombola.server
 
 def interrupt():
     while not os.path.exists(sys.argv[1]):
@@ -1738,6 +1738,8 @@ except KeyboardInterrupt as error:
         raise AssertionError("it goes on")
 else:
     raise AssertionError("it is not interrupted")
+kept = None  # what it left is freed, and told of
+gc.collect()
 """, tmp_path / "pid", where, TOMBOLA_SAMPLER=str(slow), PYTHONDEVMODE="1")
     out, err = program.communicate(timeout=PATIENCE_S)
     assert (program.returncode, out, err) == (0, "", "")
