@@ -452,12 +452,16 @@ static bool pause_before_next(struct http_client *client, const struct call *cal
 /* `code` CURLE_OK: there was a response, with a retryable status. */
 static void warn_once(struct http_client *client, struct call *call, CURLcode code)
 {
+    char how_long[32] = "";
+    if (call->deadline_ns < INT64_MAX)
+        snprintf(how_long, sizeof(how_long), " for %.0f s",
+                 (double)(call->deadline_ns - call->started_ns) * 1e-9);
     if (!call->warned && code)
-        log_warning("%s: %s%s; trying again", client->url.data, reason_of(client, code),
-                    advice_for(client, code));
+        log_warning("%s: %s%s; trying again%s", client->url.data, reason_of(client, code),
+                    advice_for(client, code), how_long);
     else if (!call->warned)
-        log_warning("%s: the server is busy or away (it answered %d); trying again",
-                    client->url.data, client->response->status);
+        log_warning("%s: the server is busy or away (it answered %d); trying again%s",
+                    client->url.data, client->response->status, how_long);
     call->warned = true;
 }
 

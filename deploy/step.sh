@@ -101,7 +101,7 @@ step_note() {
 
 step_warnings() {
     local line
-    sed -n '/ warning *waiting for\|; trying again$/d; s/^[0-9T:.-]*Z warning *//p' "$@" | awk '!seen[$0]++ && ++count <= 3' | while IFS= read -r line; do step_note "$line"; done
+    sed -n '/ warning *waiting for\|; trying again/d; s/^[0-9T:.-]*Z warning *//p' "$@" | awk '!seen[$0]++ && ++count <= 3' | while IFS= read -r line; do step_note "$line"; done
 }
 
 step_last_words() {

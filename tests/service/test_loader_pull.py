@@ -351,7 +351,7 @@ def test_no_sampler_is_waited_for_once(stores):
     """Not once a connection; and the log says that it waits for the sampler (after ten seconds)."""
     done = run_fails("loader", "pull", "--sampler", f"http://127.0.0.1:{free_port()}", "--store", stores["sqlite"],
                      "--patience", "16", status=1, says=["no answer in 1", ": waiting for the sampler"])
-    assert done.stderr.count("trying again") == 1
+    assert done.stderr.count("trying again for 16 s") == 1
     assert "fetched from the store" not in done.stderr
 
 
