@@ -1506,6 +1506,19 @@ for options, warns, informs in (({}, True, False), ({"log_level": "error"}, Fals
 """, tmp_path)
 
 
+def test_the_documentation_names_each_attribute(program):
+    program("""
+import inspect, re
+loader = tombola.Loader(url, store)
+for name in inspect.signature(tombola.Loader).parameters:
+    assert re.search(rf"^ {{4}}(\\w+, )*{name}(, \\w+)*  |\\b{name}=", tombola.Loader.__doc__, re.M), name
+for name in (name for name in vars(loader) if not name.startswith("_")):
+    assert f"`{name}`" in tombola.Loader.__doc__, name
+for name in (name for name in dir(loader) if not name.startswith("_") and name not in vars(loader)):
+    assert getattr(loader, name).__doc__, name
+""")
+
+
 def test_what_is_not_pickled_says_so_and_shows_what_it_is(program):
     program("""
 import copy, pickle

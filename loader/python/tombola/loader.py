@@ -127,6 +127,10 @@ class Loader:
     state           a state_dict() to resume from
     token           bearer token for the sampler; None: environment variable TOMBOLA_TOKEN
     authority       PEM file of trusted certificate authorities for an https:// sampler; None: TOMBOLA_CA
+
+    Attributes: `rows` of the store, `features` of a row (the most, if rows differ in length: `varies`), `feature_names`, and of
+    a batch `shape` (of a row), `dtype`, `label_dtype`; `classes`, `groups`: what text labels and groups index; `num_classes` with
+    one_hot; `device`, in words; `recipe`.
     """
 
     def __init__(
