@@ -276,8 +276,8 @@ static enum error read_root(const struct token_grammar *grammar, const cJSON *js
     return OK;
 }
 
-/* A message of json_parse(), without the piece of the text that it quotes: somebody may have written
- * a token itself there, or have given a file that holds nothing else. */
+/* A message of json_parse(), without the piece of the text that it quotes: somebody may have
+ * written a token itself there, or have given a file that holds nothing else. */
 static enum error hide_text(enum error error, const char *what)
 {
     char message[ERROR_MESSAGE_BYTES];

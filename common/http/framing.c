@@ -79,8 +79,8 @@ static bool is_length(const char *value)
     return *value && value[strspn(value, "0123456789")] == '\0';
 }
 
-/* libmicrohttpd 0.9.75 overwrites each line end with a NUL, accepts an LF alone as a line end, and a
- * NUL as a value's end: what a proxy takes for one line must not be two here, nor be truncated.
+/* libmicrohttpd 0.9.75 overwrites each line end with a NUL, accepts an LF alone as a line end, and
+ * a NUL as a value's end: what a proxy takes for one line must not be two here, nor be truncated.
  * 1.0 refuses both itself, and ends a value at the first of the blanks behind it: then they are
  * still there, and the CR. Lines that are not in one piece of memory are not compared. */
 static void check_line_end(struct framing *framing, const char *next)

@@ -169,8 +169,8 @@ static bool is_stale_at(const struct remote *remote, const struct wire_header *r
     return remote->is_empty && request->type == WIRE_PUSH;
 }
 
-/* A round of exchange_ask(): sends to servers that have not answered. A link lost meanwhile is closed, which
- * take_answers() notices. */
+/* A round of exchange_ask(): sends to servers that have not answered. A link lost meanwhile is
+ * closed, which take_answers() notices. */
 static enum error send_requests(struct exchange *exchange, const struct wire_header *request,
                                 size_t begin, size_t end, bool *stale)
 {
