@@ -86,8 +86,12 @@ static enum error keep_long_numbers(cJSON *item, struct number_scan *scan)
         bool has_exponent = memchr(number, 'e', length) || memchr(number, 'E', length);
         if (length <= EXACT_DIGITS && !has_exponent)
             return OK;
-        item->valuestring = strndup(number, length);
-        return item->valuestring ? OK : error_set_memory(length, "a number");
+        item->valuestring = cJSON_malloc(length + 1); /* cJSON frees it */
+        if (!item->valuestring)
+            return error_set_memory(length, "a number");
+        memcpy(item->valuestring, number, length);
+        item->valuestring[length] = '\0';
+        return OK;
     }
     for (cJSON *child = item->child; child && !error; child = child->next)
         error = keep_long_numbers(child, scan);

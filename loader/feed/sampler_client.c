@@ -440,8 +440,11 @@ static enum error check_acked(const cJSON *acked, const int64_t seqs[], size_t c
 {
     const cJSON *seq;
     size_t found = 0;
-    cJSON_ArrayForEach(seq, acked) found +=
-        found < count && cJSON_IsNumber(seq) && seq->valuedouble == (double)seqs[found];
+    cJSON_ArrayForEach(seq, acked)
+    {
+        int64_t number;
+        found += found < count && json_integer(seq, &number) && number == seqs[found];
+    }
     if (found == count)
         return OK;
     return error_set(ERROR_NETWORK,
