@@ -358,7 +358,8 @@ TOMBOLA_API int tombola_feed_state(struct tombola_feed *feed, const char **ret_s
 
 /* TOMBOLA_INDEX, from the first batch on: how many more batches tombola_feed_next() returns before
  * the first whose round_epoch is `epoch` or later; < 0: before TOMBOLA_END. TOMBOLA_USAGE if that
- * is not known: the stream has no end, or its design (bernoulli, cluster) decides with each batch. */
+ * is not known: the stream has no end, or its design (bernoulli, cluster) decides with each
+ * batch. */
 TOMBOLA_API int tombola_feed_left(struct tombola_feed *feed, int64_t epoch, int64_t *ret_batches);
 
 /* `bytes`: sizeof the struct in the caller's header. For a NULL feed: all zeros. */
