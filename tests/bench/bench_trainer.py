@@ -30,7 +30,7 @@ HEAD = "rows", "by", "steps/s", "min .. max", "CPU us a step", "waited %", "CPU 
 def digits():
     where = os.environ.get("TOMBOLA_BENCH_DATA")
     if not where:
-        return bench.demo_data(bench.choose(60000, 2000))
+        return bench.demo_data(ROWS)
     csv = Path(where) / "mnist_train.csv"
     return csv, bench.imported(csv, bench.CACHE / "named.db")
 
