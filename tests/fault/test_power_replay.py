@@ -33,7 +33,7 @@ NOT_MISSED = {  # places of syncs that may go without a loss, and why they are t
     "write_lock < lock_folder < state_open": "for another machine that lost the lock: it sees who has the folder, and no machine is "
     "cut here but this one",
     "write_holder < take < logdir_lock_take": "the same, of a logdir",
-    "sync_folder_of < file_writer_publish < write_file": "a model's; its folder is synced again after the file that names it",
+    "sync_folder < file_writer_publish < write_file": "a model's; its folder is synced again after the file that names it",
     "journal_file_sync < sync_file < close_file": "the watermark names what is on the disk for sure, so it "
     "is written after that; without it, a cut between the two makes the next start refuse a journal, as `process` allows it to",
     "journal_file_sync < close_file < journal_finish": "the watermark of an orderly end: damage that comes later is known as such",
