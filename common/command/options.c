@@ -166,12 +166,6 @@ static enum error refuse_unknown(const struct parse *parse, const char *what, co
 /* `before`: the values so far, or NULL. */
 static enum error set_text(struct parse *parse, size_t i, const char *before, const char *text)
 {
-    if (parse->options[i]->repeated && strchr(text, '\n'))
-        return error_set(
-            ERROR_USAGE,
-            "a value of %s has a line end in it; in a URI write %%0A, and no other name "
-            "may have one here",
-            parse->sources[i]);
     size_t bytes = before ? strlen(before) + strlen(text) + 2 : 0;
     char *lines = before ? options_keep(bytes) : NULL;
     if (before && !lines)
