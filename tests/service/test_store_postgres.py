@@ -491,11 +491,11 @@ def test_labels_are_the_same_in_every_time_zone(server, tmp_path):
 
 def test_timeouts_of_a_role(server, csv, tmp_path):
     """Long work sets its own; what waits for a lock says which setting ended it."""
-    server.sql("CREATE VIEW slow AS SELECT rows.* FROM rows, (SELECT pg_sleep(0.5)) AS slept",
+    server.sql("CREATE VIEW slow_rows AS SELECT rows.* FROM rows, (SELECT pg_sleep(0.5)) AS slept",
                "CREATE FUNCTION rest() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); END'",
                "CREATE ROLE hasty LOGIN SUPERUSER PASSWORD 'right one'", "ALTER ROLE hasty SET statement_timeout = 200",
                "ALTER ROLE hasty SET lock_timeout = 200", "ALTER ROLE hasty SET idle_in_transaction_session_timeout = 200")
-    slow = server.uri("slow", "&" + KEYS).replace("tombola:", "hasty:")
+    slow = server.uri("slow_rows", "&" + KEYS).replace("tombola:", "hasty:")
     assert digest(slow) == digest(server.uri("rows", "&" + KEYS))
     assert f"{ROWS} units" in run("sampler", "build", "--store", slow, "--out", tmp_path / "slow.frame").stdout
     made = server.uri("made").replace("tombola:", "hasty:")

@@ -380,7 +380,7 @@ def test_help_tells_the_environment(name):
 def test_tls_is_explained(sampler, store, tmp_path):
     cert, key = make_certificate(tmp_path, "one")
     secure = sampler("--store", store, "--seed", 7, "--tls-cert", cert, "--tls-key", key)
-    train_fails(secure.url, store, tmp_path / "run", ["certificate", "TOMBOLA_CA must name"], status=1, patience=1)
+    train_fails(secure.url, store, tmp_path / "run", ["certificate", "an authority in TOMBOLA_CA"], status=1, patience=1)
     train(secure.url, store, tmp_path / "run", train_steps=2, env={"TOMBOLA_CA": str(cert)})
     plain = sampler("--store", store, "--seed", 7)
     train_fails(plain.url.replace("http:", "https:"), store, tmp_path / "run", ["use http://"], status=1,
