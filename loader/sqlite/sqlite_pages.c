@@ -214,7 +214,7 @@ static uint64_t number_at(const struct sqlite_pages *pages, uint64_t offset, siz
 }
 
 /* NULL: it is not in the window. */
-static const uint8_t *find_gathered(const struct sqlite_pages *pages, uint64_t number)
+static uint8_t *find_gathered(const struct sqlite_pages *pages, uint64_t number)
 {
     size_t at = pages->places[number % PLACES];
     if (at >= pages->count || pages->leaves[at] != number)
@@ -223,9 +223,9 @@ static const uint8_t *find_gathered(const struct sqlite_pages *pages, uint64_t n
 }
 
 /* SQLite would check an interior page each time that it borrows it. */
-const void *sqlite_pages_borrow(struct sqlite_pages *pages, uint64_t offset, size_t bytes)
+void *sqlite_pages_borrow(struct sqlite_pages *pages, uint64_t offset, size_t bytes)
 {
-    const uint8_t *page = find_gathered(pages, number_at(pages, offset, bytes));
+    uint8_t *page = find_gathered(pages, number_at(pages, offset, bytes));
     if (!page || page[0] != LEAF_KIND)
         return NULL;
     pages->borrowed++;

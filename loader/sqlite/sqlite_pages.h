@@ -33,8 +33,8 @@ void sqlite_pages_free(struct sqlite_pages *pages);
 size_t sqlite_pages_gather(struct sqlite_pages *pages, const struct fetch_place *rows,
                            size_t count);
 
-/* A leaf, valid until it is put back. NULL: it is not here. */
-const void *sqlite_pages_borrow(struct sqlite_pages *pages, uint64_t offset, size_t bytes);
+/* A leaf, valid until it is put back, which SQLite does not change. NULL: it is not here. */
+void *sqlite_pages_borrow(struct sqlite_pages *pages, uint64_t offset, size_t bytes);
 void sqlite_pages_put(struct sqlite_pages *pages);
 /* Copies a page. False: it is not here. */
 bool sqlite_pages_copy(const struct sqlite_pages *pages, void *out, size_t bytes, uint64_t offset);

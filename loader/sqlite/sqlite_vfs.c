@@ -110,9 +110,8 @@ static int file_characteristics(sqlite3_file *base)
 static int file_fetch(sqlite3_file *base, sqlite3_int64 offset, int bytes, void **ret_page)
 {
     struct vfs_file *file = (struct vfs_file *)base;
-    const void *page =
+    *ret_page =
         file->pages ? sqlite_pages_borrow(file->pages, (uint64_t)offset, (size_t)bytes) : NULL;
-    *ret_page = (void *)(uintptr_t)page; /* SQLite writes no page that it fetched */
     return SQLITE_OK;
 }
 
