@@ -356,25 +356,29 @@ static void leave_file(struct journal *journal, enum error error)
     pthread_mutex_unlock(journal->owner.mutex);
 }
 
-/* From now on entries are pending, until the files are switched. */
-static uint64_t stop_writing(struct journal *journal)
+/* From now on entries are pending, until the files are switched. ERROR_CANCELLED: one is in neither
+ * file, since the map was lost (SIGBUS): the failure of a write, which a switch would hide. */
+static enum error stop_writing(struct journal *journal, uint64_t *ret_written)
 {
     pthread_mutex_lock(journal->owner.mutex);
     journal->switches = true;
-    uint64_t written = journal->written;
+    *ret_written = journal->written;
+    bool is_lost = journal->map_lost;
     pthread_mutex_unlock(journal->owner.mutex);
-    return written;
+    return is_lost ? ERROR_CANCELLED : OK;
 }
 
 /* Copies the last records while nothing is written to the file. */
 static enum error switch_over(struct journal *journal, bool *ret_done)
 {
     struct journal_rewrite *rewrite = &journal->rewrite;
-    uint64_t synced = 0;
+    uint64_t synced = 0, written = 0;
     enum error error = catch_up(journal, &synced);
     if (error)
         return error;
-    error = copy_into_room(journal, stop_writing(journal), ROOM_BYTES);
+    error = stop_writing(journal, &written);
+    if (!error)
+        error = copy_into_room(journal, written, ROOM_BYTES);
     if (!error)
         error = name_file(journal);
     if (error && !journal_file_has_name(&journal->file)) {

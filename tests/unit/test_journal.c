@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 
 #include "common/buffer.h"
 #include "common/clock.h"
@@ -1116,6 +1117,45 @@ static void test_a_damaged_file_is_left(void **unused)
     }
 }
 
+static struct waiter drawn[2];
+
+/* The system cannot carry out stores into the map any more, as where a copy-on-write disk has no
+ * room for its pages; a draw comes. */
+static void lose_map(void)
+{
+    struct journal *journal = owner.journal;
+    if (journal->rewrite.phase != REWRITE_SWITCH || journal->switches)
+        return;
+    at_call = NULL;
+    int empty = memfd_create("empty", MFD_CLOEXEC);
+    assert_true(empty >= 0);
+    assert_ptr_equal(mmap(journal->file.map, journal->file.room, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_FIXED, empty, 0),
+                     journal->file.map);
+    close(empty);
+    append_next(&drawn[0]);
+}
+
+/* Its failure is not forgotten with the old file. */
+static void test_a_map_that_is_lost_before_the_switch(void **unused)
+{
+    (void)unused;
+    open_long(DURABILITY_PROCESS);
+    size_t count = owner.count;
+    at_call = lose_map;
+    while (work_on())
+        continue;
+    assert_null(at_call);
+    commit();
+    assert_true(drawn[0].calls == 1 && drawn[0].waiter.error == ERROR_IO);
+    assert_int_equal(owner.count, count);
+    append_until_taken((int64_t)(1000 * owner.count + 7), &drawn[1]);
+    commit();
+    assert_true(drawn[1].calls == 1 && drawn[1].waiter.error == OK);
+    check_after_a_kill(DURABILITY_PROCESS);
+    unit_folder_remove(owner.folder);
+}
+
 static struct waiter late;
 
 static void come_once(void)
@@ -1485,6 +1525,9 @@ static int silence(void **unused)
 }
 
 static const struct CMUnitTest tests[] = {
+    /* The first: the journal's handler of SIGBUS is installed once, and replaces cmocka's of that
+     * test only. */
+    cmocka_unit_test(test_a_map_that_is_lost_before_the_switch),
     cmocka_unit_test_setup(test_a_file_that_was_cut_is_refused, silence),
     cmocka_unit_test(test_a_file_that_grew_knows_its_length),
     cmocka_unit_test(test_an_orderly_end_misses_nothing),
