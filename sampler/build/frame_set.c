@@ -182,6 +182,14 @@ enum error frame_set_get(const struct frame_set *set, const char *name,
                      text_quote(shown, sizeof(shown), name, strlen(name)), names);
 }
 
+enum error frame_set_require(const struct frame_set *set)
+{
+    if (set->count > 0 || set->missing_count == 0)
+        return OK;
+    (void)error_restore(&set->missing[0].why);
+    return error_prefix(ERROR_INPUT, "none of the frames can be served: ");
+}
+
 size_t frame_set_count(const struct frame_set *set)
 {
     return set->count;

@@ -48,6 +48,8 @@ enum error frame_set_add(struct frame_set *set, const char *name, const char *st
 /* Notes that frame `name` cannot be served, with this thread's message, which frame_set_get() gives
  * from then on. ERROR_MEMORY. */
 enum error frame_set_miss(struct frame_set *set, const char *name) MUST_CHECK;
+/* ERROR_INPUT: all frames that were given are missing; the message has the reason of the first. */
+enum error frame_set_require(const struct frame_set *set) MUST_CHECK;
 
 /* NULL: there is none (no message). */
 const struct named_frame *frame_set_find(const struct frame_set *set, const char *name);

@@ -236,6 +236,8 @@ static enum error fill(struct service *service, const struct service_options *op
     if (!error)
         error = add_frames(service, "frame", options->frames, false);
     if (!error)
+        error = frame_set_require(service->frames);
+    if (!error)
         error = watch_frames(service);
     if (!error)
         error = define_default(service, options);

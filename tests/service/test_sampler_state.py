@@ -430,6 +430,15 @@ def test_the_frame_of_default_may_not_be_gone(sampler, tmp_path):
     run_fails("sampler", "serve", "--store", "a=range:100", "--frame", f"c={tmp_path}/gone.frame", *words, says="gone.frame")
 
 
+def test_no_frame_is_left(sampler, tmp_path):
+    """That of default is not given, and the one that is given has a stream that could wait for it."""
+    state = ("--state", tmp_path / "state")
+    server = sampler("--store", "a=range:100", "--store", "b=range:60", *state)
+    assert server.request("POST", "/streams", body='{"name":"eval","frame":"b"}').status == 201
+    server.stop()
+    run_fails("sampler", "serve", "--frame", f"b={tmp_path}/gone.frame", *state, says="gone.frame")
+
+
 @pytest.mark.parametrize("change", ["/batch?size=5", "/batch?size=5&worker=w&seq=1"])
 def test_a_mapped_journal_that_is_cut(sampler, tmp_path, change):
     """The store into it fails; that draw is refused, and all is written to a new file."""
