@@ -19,6 +19,23 @@
 
 /* ---- frames ------------------------------------------------------------- */
 
+/* A database that does not answer is not gone: it may be starting as well, and a server that ends
+ * with 1 is started again. */
+static bool is_gone(enum error error)
+{
+    switch (error) {
+    case OK:
+    case ERROR_USAGE:
+    case ERROR_MEMORY:
+    case ERROR_CANCELLED:
+    case ERROR_NETWORK:
+    case ERROR_TIMEOUT:
+        return false;
+    default:
+        return true;
+    }
+}
+
 static enum error add_frame(struct service *service, const char *option, const char *text,
                             bool is_store)
 {
@@ -28,9 +45,7 @@ static enum error add_frame(struct service *service, const char *option, const c
     if (error)
         return error;
     error = frame_set_add(service->frames, name, is_store ? rest : NULL, is_store ? NULL : rest);
-    bool is_gone =
-        error && error != ERROR_USAGE && error != ERROR_MEMORY && error != ERROR_CANCELLED;
-    if (is_gone && streams_can_wait_for(service->streams, name))
+    if (is_gone(error) && streams_can_wait_for(service->streams, name))
         return frame_set_miss(service->frames, name);
     return error;
 }

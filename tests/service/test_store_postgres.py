@@ -268,6 +268,16 @@ def test_servers_and_tables_that_are_not_there(server):
     assert '"other" does not exist' in missing.stderr
 
 
+def test_no_stream_is_set_aside_for_a_server_that_is_away(sampler, tmp_path):
+    """It may be starting, too: whoever supervises the sampler tries again."""
+    words = ("--store", "a=range:100", "--state", tmp_path / "state")
+    one = sampler(*words, "--store", "b=range:60")
+    assert one.request("POST", "/streams", body='{"name":"eval","frame":"b"}').status == 201
+    one.stop()
+    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", *words, "--store", f"b=postgresql://127.0.0.1:{free_port()}/x?table=rows",
+              status=1, says="Connection refused")
+
+
 @pytest.fixture
 def deaf():
     """The port of a server that takes connections and never says a word."""
