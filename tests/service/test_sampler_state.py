@@ -426,8 +426,9 @@ def test_a_stream_whose_frame_is_gone_waits_for_it(sampler, tmp_path):
 def test_the_frame_of_default_may_not_be_gone(sampler, tmp_path):
     words = ("--store", "b=range:60", "--state", tmp_path / "state")
     sampler("--store", "a=range:100", *words).stop()
-    run_fails("sampler", "serve", "--frame", f"a={tmp_path}/gone.frame", *words, says="gone.frame")
-    run_fails("sampler", "serve", "--store", "a=range:100", "--frame", f"c={tmp_path}/gone.frame", *words, says="gone.frame")
+    serve = ("sampler", "serve", "--listen", "127.0.0.1:0")
+    run_fails(*serve, "--frame", f"a={tmp_path}/gone.frame", *words, says="gone.frame")
+    run_fails(*serve, "--store", "a=range:100", "--frame", f"c={tmp_path}/gone.frame", *words, says="gone.frame")
 
 
 def test_no_frame_is_left(sampler, tmp_path):
@@ -436,7 +437,7 @@ def test_no_frame_is_left(sampler, tmp_path):
     server = sampler("--store", "a=range:100", "--store", "b=range:60", *state)
     assert server.request("POST", "/streams", body='{"name":"eval","frame":"b"}').status == 201
     server.stop()
-    run_fails("sampler", "serve", "--frame", f"b={tmp_path}/gone.frame", *state, says="gone.frame")
+    run_fails("sampler", "serve", "--listen", "127.0.0.1:0", "--frame", f"b={tmp_path}/gone.frame", *state, says="gone.frame")
 
 
 @pytest.mark.parametrize("change", ["/batch?size=5", "/batch?size=5&worker=w&seq=1"])
