@@ -52,6 +52,19 @@ static enum error check_dates(gnutls_x509_crt_t own, const char *path)
     return OK;
 }
 
+/* In TLS 1.3, and with every cipher that has forward secrecy, the server signs. */
+static enum error check_usage(gnutls_x509_crt_t own, const char *path)
+{
+    unsigned int usage;
+    if (gnutls_x509_crt_get_key_usage(own, &usage, NULL) < 0 || /* it may do everything */
+        (usage & GNUTLS_KEY_DIGITAL_SIGNATURE) != 0)
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "--tls-cert %s: the certificate's keyUsage has no digitalSignature, without "
+                     "which no client can connect",
+                     path);
+}
+
 static enum error check_pair(gnutls_x509_crt_t own, gnutls_privkey_t key, const char *cert_path,
                              const char *key_path)
 {
@@ -122,6 +135,8 @@ static enum error take_chain(struct certificate *certificate, gnutls_x509_crt_t 
     enum error error = check_dates(list[0], cert_path);
     if (!error)
         error = check_pair(list[0], certificate->key, cert_path, key_path);
+    if (!error)
+        error = check_usage(list[0], cert_path);
     for (unsigned int i = 0; i < count && !error; i++) {
         int code = gnutls_pcert_import_x509(&certificate->chain[i], list[i], 0);
         if (code != 0)

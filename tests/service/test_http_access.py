@@ -330,6 +330,8 @@ def test_bad_certificates_refuse_the_start(tmp_path):
     for key in (junk, one[0], locked):
         run_fails(*start, "--tls-cert", one[0], "--tls-key", key, says=[str(key), "private key without a passphrase in PEM"])
     run_fails(*start, "--tls-cert", tmp_path / "none", "--tls-key", one[1], says="none", status=None)
+    cert, key = make_certificate(tmp_path, "encrypts", "-addext", "keyUsage=keyEncipherment", kind=["rsa:2048"])
+    run_fails(*start, "--tls-cert", cert, "--tls-key", key, says=[str(cert), "no digitalSignature"])
     old = subprocess.run(
         ["openssl", "req", "-x509", "-key", one[1], "-out", tmp_path / "old.crt", "-days", "-1", "-subj", "/CN=old"],
         capture_output=True, check=False)
