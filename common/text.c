@@ -351,7 +351,7 @@ size_t text_find(const char *text, size_t length, const char *const sorted[], si
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = strncmp(sorted[middle], text, length);
-        if (order == 0 && sorted[middle][length] == '\0')
+        if (order == 0 && strlen(sorted[middle]) == length) /* the text may have a NUL */
             return middle;
         if (order < 0)
             low = middle + 1;

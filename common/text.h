@@ -89,8 +89,7 @@ void text_mask_controls(char *text);
  * 3 edits, and half of the longer of the two), or NULL: for "did you mean". */
 const char *text_nearest(const char *word, const char *const candidates[], size_t count);
 
-/* The number of the text, which has no NUL, in a list that is sorted by bytes; `count`: it is not
- * there. */
+/* The number of the text in a list that is sorted by bytes; `count`: it is not there. */
 size_t text_find(const char *text, size_t length, const char *const sorted[], size_t count);
 
 #endif

@@ -426,6 +426,10 @@ static void test_a_sorted_list(void **state)
     assert_int_equal(text_find("abcd", 4, texts, count), count);
     assert_int_equal(text_find("aa", 2, texts, count), count);
     assert_int_equal(text_find("c", 1, texts, count), count);
+    static const char padded[8] = "ab";
+    static const char *const only[] = {padded};
+    assert_int_equal(text_find("ab\0", 3, only, 1), 1);
+    assert_int_equal(text_find(padded, 2, only, 1), 0);
 }
 
 static void test_one_is_not_many(void **state)
