@@ -428,13 +428,17 @@ static void add_quoted(struct buffer *sql, const char *name)
     sqlite3_free(quoted);
 }
 
-/* Quoted, "rowid" would be a text if the table has no rowid. */
-static void add_column(struct buffer *sql, const char *name)
+/* Quoted, "rowid" would be a text if the table has no rowid; other tables have one, too. */
+static void add_column(struct buffer *sql, const struct sqlite_table *table, const char *name)
 {
-    if (!name || name == rowid)
-        buffer_add_text(sql, name ? rowid : "NULL");
-    else
+    if (!name) {
+        buffer_add_text(sql, "NULL");
+    } else if (name == rowid) {
+        add_quoted(sql, table->name);
+        buffer_print(sql, ".%s", rowid);
+    } else {
         add_quoted(sql, name);
+    }
 }
 
 static void add_columns(struct buffer *sql, const struct sqlite_table *table, bool features)
@@ -443,7 +447,7 @@ static void add_columns(struct buffer *sql, const struct sqlite_table *table, bo
     buffer_add_text(sql, "SELECT ");
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         buffer_add_text(sql, i > 0 ? ", " : "");
-        add_column(sql, table->key_of[keys[i]]);
+        add_column(sql, table, table->key_of[keys[i]]);
     }
     for (size_t i = 0; i < table->feature_count && features; i++) {
         buffer_add_text(sql, ", ");
@@ -472,7 +476,7 @@ enum error sqlite_table_select(const struct sqlite_table *table, bool features, 
     add_columns(&sql, table, features);
     for (; *tail; tail++) {
         if (*tail == '@')
-            add_column(&sql, table->key_of[COLUMN_ID]);
+            add_column(&sql, table, table->key_of[COLUMN_ID]);
         else if (*tail == '$')
             add_table(&sql, table->name, index);
         else if (*tail == '#')

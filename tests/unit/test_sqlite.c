@@ -1026,14 +1026,11 @@ static void fetch_scattered(struct reader *reader, enum error expected)
         assert_true(features[i] == (float)ids[i]);
 }
 
-/* With one system call for many pages, where the file is on a local disk. */
-static void test_scattered_rows_take_few_reads(void **state)
+static void check_scattered(const char *parameters)
 {
     struct store *store = NULL;
     struct reader *reader = NULL;
-    (void)state;
-    make_scattered("rows.db");
-    assert_ok(open_sqlite("rows.db", "features=a", &store));
+    assert_ok(open_sqlite("rows.db", parameters, &store));
     assert_ok(reader_open(store, &reader));
     use_own_pread();
     reads = 0;
@@ -1043,6 +1040,15 @@ static void test_scattered_rows_take_few_reads(void **state)
         assert_true(reads < SCATTERED / 10);
     reader_close(reader);
     store_close(store);
+}
+
+/* With one system call for many pages, where the file is on a local disk. */
+static void test_scattered_rows_take_few_reads(void **state)
+{
+    (void)state;
+    make_scattered("rows.db");
+    check_scattered("features=a");
+    check_scattered("features=a&id=rowid");
 }
 
 /* A mapped page that is no longer there would end the program if it were read. */
