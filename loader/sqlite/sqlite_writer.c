@@ -325,25 +325,31 @@ static enum error copy_pages(struct sqlite_writer *writer, sqlite3 *from)
     return sqlite_refuse(from, result, writer->path, "copy its other tables");
 }
 
-static bool is_sqlite(const char *path)
+/* A file that is not SQLite has nothing to keep; one that cannot be read may have. */
+static enum error is_sqlite(const char *path, bool *ret_is)
 {
     static const char magic[] = "SQLite format 3";
     char head[sizeof(magic)] = "";
     int descriptor = -1;
-    if (file_open_read(path, &descriptor))
-        return false;
-    bool is_whole = file_read_at(descriptor, path, head, sizeof(head), 0) == OK;
+    bool free = true;
+    *ret_is = false;
+    enum error error = is_free(path, &free);
+    if (!error && !free)
+        error = file_open_read(path, &descriptor);
+    if (error || free)
+        return error;
+    error = file_read_at(descriptor, path, head, sizeof(head), 0);
     close(descriptor);
-    return is_whole && memcmp(head, magic, sizeof(magic)) == 0;
+    *ret_is = !error && memcmp(head, magic, sizeof(magic)) == 0;
+    return error == ERROR_INPUT ? OK : error; /* shorter */
 }
 
-/* A file that is not SQLite has nothing to keep. */
 static enum error keep_others(struct sqlite_writer *writer)
 {
     sqlite3 *from = NULL;
-    bool free = true, others = false;
-    enum error error = is_free(writer->path, &free);
-    if (error || free || !is_sqlite(writer->path))
+    bool is_database = false, others = false;
+    enum error error = is_sqlite(writer->path, &is_database);
+    if (error || !is_database)
         return error;
     error = sqlite_connect(writer->path, NULL, &from);
     if (!error)
@@ -371,11 +377,11 @@ static enum error check_others(const struct sqlite_writer *writer)
 {
     struct file_identity now;
     sqlite3 *from = NULL;
-    bool free = true, others = false;
+    bool is_database = false, others = false;
     enum error error = identify(writer->path, &now);
     if (!error && !file_identity_equal(&now, &writer->before))
-        error = is_free(writer->path, &free);
-    if (error || free || !is_sqlite(writer->path))
+        error = is_sqlite(writer->path, &is_database);
+    if (error || !is_database)
         return error;
     error = sqlite_connect(writer->path, NULL, &from);
     if (!error)
