@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "loader/column/feature_recipe.h"
 #include "loader/store/row_slots.h"
@@ -37,6 +38,8 @@ static enum error open_kind(const struct store_parts *parts, const struct store_
     enum error error = ops->takes_recipe ? pass_over_request(uri) : OK;
     if (!error)
         error = ops->open(uri, &wanted, &store);
+    if (ops->endings)
+        error = file_as_input(error, uri->path);
     if (error) {
         free(copy);
         return error;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/file.h"
 #include "loader/store/store_kinds.h"
 #include "loader/store/strided_reader.h"
 
@@ -133,7 +134,7 @@ static enum error read_labels(struct idx_store *store, const char *path)
 {
     struct source_file file;
     struct idx_text text;
-    enum error error = idx_text_open(&text, path, false);
+    enum error error = file_as_input(idx_text_open(&text, path, false), path);
     if (error)
         return error;
     error = check_labels(store, &text.header, path);

@@ -67,7 +67,7 @@ enum error source_file_open_by(struct source_file *file, const struct source_doo
     *file = (struct source_file){.path = copy, .descriptor = -1, .door = door};
     if (!copy)
         return error_set_memory(strlen(path), "a file's name");
-    enum error error = file_as_input(open_path(file, expected), path);
+    enum error error = open_path(file, expected);
     if (error)
         source_file_close(file);
     return error;

@@ -21,6 +21,7 @@ from conftest import PATIENCE_S, environment, program, run, run_fails, wait_for
 
 CLASSIC = "label=0&header=no"
 FILES = pytest.mark.parametrize("file", ["a.db", "a.rows"])  # what import makes
+POWERLESS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []  # root may read everything
 
 
 def info(uri, *more):
@@ -455,11 +456,25 @@ def test_what_may_not_be_read_is_like_what_is_not_there(name, tmp_path):
                 ("sampler", "serve", "--store", "range:9", "--token-file", f"{tmp_path}/a.frame"),
                 ("sampler", "serve", "--config", f"{tmp_path}/a.frame")]
     for which, *arguments in commands:
-        done = subprocess.run([*powerless, program(which), *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        done = subprocess.run([*POWERLESS, program(which), *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
                               env=environment())
         assert (done.returncode, done.stdout) == (2, "") and "Permission denied" in done.stderr, done.stderr
         assert f"{tmp_path}/" in done.stderr
     (tmp_path / "folder").chmod(0o700)
+
+
+@pytest.mark.parametrize("file, more", [("a.db", []), ("a.db", ["--force"]), ("a.rows", [])])
+def test_import_replaces_nothing_that_it_may_not_read(file, more, tmp_path):
+    """It may hold other tables."""
+    path = write(tmp_path, "a.csv", "label,a\n1,2\n")
+    run("loader", "import", path, tmp_path / file)
+    before = (tmp_path / file).read_bytes()
+    (tmp_path / file).chmod(0)
+    done = subprocess.run([*POWERLESS, program("loader"), "import", path, tmp_path / file, *more], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False, env=environment())
+    assert done.returncode == 1 and "Permission denied" in done.stderr and "--force" not in done.stderr, done.stderr
+    (tmp_path / file).chmod(0o600)
+    assert (tmp_path / file).read_bytes() == before
 
 
 # ---- all or nothing ----------------------------------------------------------------------------------
