@@ -131,14 +131,19 @@ out:
 
 /* ---- the id column ------------------------------------------------------ */
 
-/* A table created WITHOUT ROWID has none. */
-static enum error has_rowid(sqlite3 *connection, const char *path, const char *table,
+/* Does the name mean the row numbers? A table created WITHOUT ROWID has none, and a column of that
+ * name hides them. */
+static enum error has_rowid(const struct sqlite_table *table, sqlite3 *connection, const char *path,
                             const char *name, bool *ret_has)
 {
+    struct names columns = {.items = table->columns, .count = table->count};
     sqlite3_stmt *statement = NULL;
-    char *sql = sqlite3_mprintf("SELECT %s FROM \"%w\"", name, table);
+    *ret_has = false;
+    if (find(&columns, name))
+        return OK;
+    char *sql = sqlite3_mprintf("SELECT %s FROM \"%w\"", name, table->name);
     if (!sql)
-        return error_set_memory(strlen(table), "an SQLite statement");
+        return error_set_memory(strlen(table->name), "an SQLite statement");
     int result = sqlite3_prepare_v2(connection, sql, -1, &statement, NULL);
     sqlite3_finalize(statement);
     sqlite3_free(sql);
@@ -227,17 +232,14 @@ static enum error view_has_key(sqlite3 *connection, const char *path, const char
     return error;
 }
 
-/* A column may have one of the names of row numbers, and hides it. */
 static enum error find_row_name(struct sqlite_table *table, sqlite3 *connection, const char *path)
 {
     static const char *const row_names[] = {rowid, "_rowid_", "oid"};
-    struct names columns = {.items = table->columns, .count = table->count};
     enum error error = OK;
     size_t count = sizeof(row_names) / sizeof(row_names[0]);
     for (size_t i = 0; !error && !table->row_name && i < count; i++) {
-        bool has = false;
-        if (!find(&columns, row_names[i]))
-            error = has_rowid(connection, path, table->name, row_names[i], &has);
+        bool has;
+        error = has_rowid(table, connection, path, row_names[i], &has);
         if (has)
             table->row_name = row_names[i];
     }
@@ -274,7 +276,7 @@ static enum error choose_id(struct sqlite_table *table, sqlite3 *connection, con
 {
     struct names keys = {.items = NULL};
     bool rows = false;
-    enum error error = table->view ? OK : has_rowid(connection, path, table->name, rowid, &rows);
+    enum error error = table->view ? OK : has_rowid(table, connection, path, rowid, &rows);
     const char *id = table->key_of[COLUMN_ID];
     bool asked = !id && choice->names[COLUMN_ID] && choice->names[COLUMN_ID][0];
     bool by_row = !id && choice->names[COLUMN_ID] && rows;
