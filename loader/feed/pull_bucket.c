@@ -116,18 +116,19 @@ static enum error make_window(struct pull_bucket *bucket, struct pull_connection
         return error;
     }
     bucket_order_make(&bucket->order, bucket->lengths, bucket->units, stream->seed, begin);
-    if (stream->epoch_draws > 0)
-        bucket->epoch = bucket->first / stream->epoch_draws;
     return OK;
 }
 
 /* ---- one batch ---------------------------------------------------------- */
 
-static enum error push_batch(const struct pull_bucket *bucket, struct puller *puller, int64_t index)
+/* Its epoch is that of the sampler's batch `index`: a window may begin in an earlier one. */
+static enum error push_batch(const struct pull_bucket *bucket, struct puller *puller,
+                             const struct pull_plan *plan, int64_t index)
 {
     const uint32_t *units;
     size_t rows = bucket_order_batch(&bucket->order, (size_t)(index - bucket->begin), &units);
-    struct sampler_batch batch = {.epoch = bucket->epoch,
+    int64_t epoch = pull_plan_epoch(plan, index);
+    struct sampler_batch batch = {.epoch = epoch < 0 ? bucket->epoch : epoch,
                                   .first = bucket->first,
                                   .rows = rows,
                                   .ids = bucket->batch_ids,
@@ -151,5 +152,5 @@ enum error pull_bucket_push(struct pull_bucket *bucket, struct pull_connection *
         return error;
     if (index >= bucket->end)
         return error_set(ERROR_END, "the stream has ended");
-    return push_batch(bucket, connection->puller, index);
+    return push_batch(bucket, connection->puller, plan, index);
 }

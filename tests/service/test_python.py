@@ -289,6 +289,16 @@ def tokens(sampler, tmp_path):
     return sampler("--store", store, "--epochs", "0").url, store
 
 
+def test_the_length_of_a_loop_in_buckets_across_epochs(package, sampler, tokens):  # noqa: F811
+    """A window may hold rows of two."""
+    fork(package, BEGIN + """
+for world in (1, 2):
+    with tombola.Loader(url, store, batch_size=16, rank=0, world=world, bucket_window=6) as loader:
+        for loop in range(4):
+            assert len(loader) == len(list(loader)), (world, loop)
+""", sampler("--store", tokens[1], "--epochs", 3, "--tail", "span").url, tokens[1])
+
+
 def test_integers_of_32_bits(package, tokens):  # noqa: F811
     fork(package, BEGIN + TOKENS + """
 for words in ({}, {"copy": True}, {"cache": 0, "fetchers": 3}, {"pull": "index", "bucket_window": 4}):
