@@ -761,6 +761,8 @@ for part in range(parts):
             break
     state = json.loads(json.dumps(state if inside else loader.state_dict()))
     again.append(tombola.Loader(url, store, state=state, **share))
+    len(again[-1])
+    assert again[-1].state_dict()["epoch"] == state["epoch"], "a length changes nothing"
 for _ in range(3):
     taken.append([ids.tolist() for loader in again for ids, _, _ in loader])
 assert list(map(sorted, taken)) == [*([[]] if inside else []), sorted(right[4:8]), sorted(right[8:]), *([] if inside else [[]])]

@@ -399,7 +399,7 @@ class Loader:
                 if first := self._take():  # which order it is, comes with the first batch
                     self._waiting.append(first)
             epoch = self._epoch
-            if begun and self._newest() is None and self._options["parts"] <= 1:
+            if begun and not self._resumes and self._newest() is None and self._options["parts"] <= 1:
                 self._peek()
                 if self._waiting:  # the loop may have been left at its epoch's last batch
                     epoch = self._waiting[-1].round_epoch
