@@ -335,7 +335,10 @@ static PyObject *feed_left(struct feed_object *self, PyObject *args)
     if (!self->feed)
         raise_closed(self);
     else {
+        const struct tombola_batch *late = self->late; /* next() returns it first */
         int status = tombola_feed_left(self->feed, epoch, &batches);
+        if (!status && late && (epoch < 0 || late->round_epoch < epoch))
+            batches++;
         result =
             status ? core_raise(core_state(Py_TYPE(self)), status) : PyLong_FromLongLong(batches);
     }

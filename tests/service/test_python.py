@@ -1074,6 +1074,7 @@ while len(seen) < 20:
         time.sleep(1)
     except KeyboardInterrupt:
         interrupted += 1
+        assert len(seen) == 0 or feed.left(1) == 25 - len(seen), "it counts"
         seen.append(feed.next(20000).index)
     thread.join()
 assert interrupted == 20 and seen == list(range(20)), (interrupted, seen)
