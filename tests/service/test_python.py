@@ -1953,8 +1953,11 @@ def test_a_process_of_multiprocessing_gives_its_leases_back(program):
     program("""
 import multiprocessing
 
+code = {"tombola": tombola, "words": (url, store)}  # of no module
+exec("def opened(): return tombola.Loader(*words, batch_size=50)", code)
+
 def child(fails):
-    loop = iter(tombola.Loader(url, store, batch_size=50))
+    loop = iter(code["opened"]())
     for _ in range(3):
         next(loop)
     multiprocessing.current_process().loop = loop  # it lasts as long as the process

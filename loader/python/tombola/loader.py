@@ -483,7 +483,7 @@ def _parse(state: Mapping[str, Any]) -> str:
 def _process_frame() -> FrameType | None:
     """In a process of multiprocessing: the call that runs it, where Python 3.13 and later alone have its exit status at its end."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0) if multiprocessing.parent_process() else None
-    while frame is not None and (frame.f_code.co_name, frame.f_globals["__name__"]) != ("_bootstrap", "multiprocessing.process"):
+    while frame is not None and (frame.f_code.co_name, frame.f_globals.get("__name__")) != ("_bootstrap", "multiprocessing.process"):
         frame = frame.f_back
     return frame
 
