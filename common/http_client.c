@@ -8,6 +8,7 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -454,8 +455,8 @@ static void warn_once(struct http_client *client, struct call *call, CURLcode co
 {
     char how_long[32] = "";
     if (call->deadline_ns < INT64_MAX)
-        snprintf(how_long, sizeof(how_long), " for %.0f s",
-                 (double)(call->deadline_ns - call->started_ns) * 1e-9);
+        snprintf(how_long, sizeof(how_long), " for %" PRId64 " s",
+                 (clock_left_ms(call->deadline_ns) + 999) / 1000);
     if (!call->warned && code)
         log_warning("%s: %s%s; trying again%s", client->url.data, reason_of(client, code),
                     advice_for(client, code), how_long);
