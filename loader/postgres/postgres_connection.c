@@ -357,8 +357,8 @@ enum error postgres_answer(const struct postgres_place *place, PGconn *connectio
     return answer(place, connection, wanted, postgres_await_input, ret_result);
 }
 
-/* Is the server at work on the connection's statement? Also false behind poolers, which invent the
- * number of the server's process. */
+/* Is the server at work on the connection's statement? Not if it waits for a lock, or for us, whom
+ * nothing reaches. Also false behind poolers, which invent the number of the server's process. */
 static bool is_at_work(const struct postgres_place *place, const PGconn *connection)
 {
     char sql[256];
@@ -366,7 +366,7 @@ static bool is_at_work(const struct postgres_place *place, const PGconn *connect
     PGresult *result = NULL;
     snprintf(sql, sizeof(sql),
              "SELECT 1 FROM pg_stat_activity WHERE pid = %d AND state = 'active' AND "
-             "wait_event_type IS DISTINCT FROM 'Lock'",
+             "coalesce(wait_event_type, '') NOT IN ('Lock', 'Client')",
              PQbackendPID(connection));
     enum error error = postgres_connect(place, &other);
     if (!error && PQsendQuery(other, sql))

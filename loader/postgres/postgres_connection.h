@@ -69,8 +69,8 @@ bool postgres_is_gone(const struct pg_conn *connection);
 enum error postgres_await_input(const struct postgres_place *place,
                                 struct pg_conn *connection) MUST_CHECK;
 /* The same for as long as the server says, each POSTGRES_ANSWER_MS and to another connection, that
- * it works on what it was asked, and does not wait for a lock: sorting a large table takes a
- * while. */
+ * it works on what it was asked, and waits neither for a lock nor for us: sorting a large table
+ * takes a while. */
 enum error postgres_await_work(const struct postgres_place *place,
                                struct pg_conn *connection) MUST_CHECK;
 

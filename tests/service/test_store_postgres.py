@@ -7,9 +7,11 @@ import random
 import re
 import shutil
 import socket
+import socketserver
 import sqlite3
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -533,3 +535,40 @@ def test_a_server_may_work_for_more_than_a_minute(server, csv, tmp_path):
     server.sql(f"CREATE VIEW sorting AS SELECT rows.* FROM rows, (SELECT pg_sleep({62 if LONG else 1})) AS slept")
     built = run("sampler", "build", "--store", server.uri("sorting", "&" + KEYS), "--out", tmp_path / "sorted.frame", timeout=2 * PATIENCE_S)
     assert f"{ROWS} units" in built.stdout
+
+
+@pytest.fixture
+def stalling(server):
+    """The port of a proxy before the server; with --long it stays silent on a connection after a megabyte."""
+    ends = threading.Event()
+
+    def hand_on(source, target, most):
+        while most > 0 and (piece := source.recv(1 << 16)):
+            target.sendall(piece)
+            most -= len(piece)
+        ends.wait()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            with socket.create_connection(("127.0.0.1", server.port)) as behind:
+                for source, target, most in ((self.request, behind, 1 << 40), (behind, self.request, 1 << (20 if LONG else 40))):
+                    threading.Thread(target=hand_on, args=(source, target, most), daemon=True).start()
+                ends.wait()
+
+    proxy = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    proxy.daemon_threads = True
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    yield proxy.server_address[1]
+    ends.set()
+    proxy.shutdown()
+    proxy.server_close()
+
+
+def test_a_connection_that_stalls_is_given_up(server, stalling, tmp_path):
+    """With --long; the server then waits for its reader, which does not count as work."""
+    server.sql("CREATE VIEW wide AS SELECT i AS id, repeat('x', 1000) || i % 7 AS label FROM generate_series(1, 30000) AS i")
+    command = ["sampler", "build", "--store", server.uri("wide").replace(f":{server.port}/", f":{stalling}/"), "--out", tmp_path / "wide.frame"]
+    if LONG:
+        run_fails(*command, status=1, says="does not answer", timeout=2 * PATIENCE_S)
+    else:
+        assert "30000 units" in run(*command).stdout
