@@ -15,7 +15,8 @@ int __wrap_fsync(int descriptor);
 
 static struct served served;
 static int workers[2];
-static _Atomic bool is_disk_busy;
+static _Atomic bool is_disk_busy, is_disk_broken;
+static _Atomic int refused; /* by the disk */
 static uint64_t generation;
 static int64_t group;
 
@@ -23,7 +24,11 @@ int __wrap_fsync(int descriptor)
 {
     while (atomic_load(&is_disk_busy))
         clock_sleep_ms(5);
-    return __real_fsync(descriptor);
+    if (!atomic_load(&is_disk_broken))
+        return __real_fsync(descriptor);
+    atomic_fetch_add(&refused, 1);
+    errno = EIO;
+    return -1;
 }
 
 static int prepare(void **state)
@@ -39,6 +44,7 @@ static int prepare(void **state)
 static int clear(void **state)
 {
     atomic_store(&is_disk_busy, false);
+    atomic_store(&is_disk_broken, false);
     end_server(&served);
     return remove_folder(state);
 }
@@ -267,6 +273,25 @@ static void test_a_state_that_comes_while_one_is_saved(void **state)
     assert_saved(2, 4, 6, false);
 }
 
+/* The disk refuses at first what rank 0 sent before it left. */
+static void test_a_last_state_that_is_not_saved_at_once(void **state)
+{
+    (void)state;
+    begin();
+    beat(1, 2, false);
+    atomic_store(&served.stop, true);
+    beat_until_wanted(2, false);
+    int before = atomic_load(&refused);
+    atomic_store(&is_disk_broken, true);
+    say_state(2, 6);
+    hang_up();
+    for (int i = 0; i < 1000 && atomic_load(&refused) == before; i++)
+        clock_sleep_ms(5);
+    atomic_store(&is_disk_broken, false);
+    assert_ended(&served, ERROR_CANCELLED, "at step 2; training can go on from step 2");
+    assert_saved(2, 4, 6, false);
+}
+
 /* Others begin where it ended. */
 static void test_another_server_goes_on(void **state)
 {
@@ -394,6 +419,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_checkpoint_from_time_to_time),
     TEST(test_a_signal),
     TEST(test_a_state_that_comes_while_one_is_saved),
+    TEST(test_a_last_state_that_is_not_saved_at_once),
     TEST(test_another_server_goes_on),
     TEST(test_an_evaluator_ends_it),
     TEST(test_an_evaluator_ends_it_with_a_saved_step),

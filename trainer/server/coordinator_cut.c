@@ -205,6 +205,8 @@ static enum error put_off_save(struct coordinator *coordinator, int64_t step, en
     coordinator->not_before_ns = coordinator->cut_wanted
                                      ? clock_deadline_ns(CUT_AGAIN_MS)
                                      : saver_retry_ns(coordinator->options.save_ms);
+    /* A group's state is saved again from here: its rank 0 may have left after sending it. */
+    coordinator->group.is_unsaved = coordinator->options.is_grouped;
     log_warning("step %" PRId64 " was not saved: %s; it is tried again", step, error_message());
     return OK;
 }

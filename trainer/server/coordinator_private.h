@@ -55,7 +55,7 @@ struct group {
     int64_t gather_ns; /* when to start with the members present; 0: none */
     int64_t begun_ns, moved_ns;
     int stalls;      /* consecutive groups without progress */
-    bool is_unsaved; /* a state arrived during the save of an earlier one */
+    bool is_unsaved; /* a state arrived during the save of an earlier one, or its save failed */
 };
 
 struct coordinator {
