@@ -319,6 +319,19 @@ def test_a_last_save_that_fails_once_costs_no_step(start, disk, paced, store, tm
     check_it_goes_on_later(trained, paced, store, tmp_path)
 
 
+@pytest.mark.parametrize("servers", [1, 2])
+def test_the_save_of_the_last_step_fails_once(training, disk, paced, store, tmp_path, servers):  # noqa: F811
+    """Nothing is trained any more: it is tried again in time, and everybody ends as usual."""
+    trained = training(disk.env, servers=servers)
+    last = trained.end_soon(REST) + REST
+    trained.end_at(last)
+    disk.begin("fsync-fails")
+    trained.start_all().ps[0].wait_for_log(rf"step {last} was not saved: .*Input/output error; it is tried again")
+    disk.end()
+    trained.wait()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, last)
+
+
 def test_a_last_save_that_fails_names_what_training_goes_on_from(training, disk, paced, store, tmp_path):  # noqa: F811
     trained = training(disk.env)
     last = trained.end_soon(REST)

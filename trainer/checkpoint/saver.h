@@ -12,6 +12,8 @@
 #include "common/error.h"
 #include "trainer/checkpoint/logdir.h"
 
+#define SAVER_LAST_MS 8000 /* a training's last save, if it fails, is retried for so long */
+
 struct saver;
 
 /* `logdir` is borrowed until saver_close(). */

@@ -185,7 +185,7 @@ static bool all_begun(const struct coordinator *coordinator)
 static void run(struct coordinator *coordinator)
 {
     coordinator->phase = COORDINATOR_RUNNING;
-    coordinator->not_before_ns = 0;
+    coordinator->not_before_ns = coordinator->last_by_ns = 0;
     coordinator->changed = true;
     coordinator->next_cut_ns = clock_deadline_ns(coordinator->options.save_ms);
     log_info("training goes on from step %" PRId64 " of %" PRId64 " on %zu parameter server%s",

@@ -195,14 +195,19 @@ static void let_leave_without(struct coordinator *coordinator)
 }
 
 /* As in a single process, a failed save is retried, except if the state is not finite (it will not
- * become finite), if another trainer has taken over the logdir, or if it was the last one. */
+ * become finite), or if another trainer has taken over the logdir; that of the last step for
+ * SAVER_LAST_MS. */
 static enum error put_off_save(struct coordinator *coordinator, int64_t step, enum error error)
 {
+    bool is_last = step >= coordinator->options.train_steps;
     if (!error)
         return OK;
-    if (error == ERROR_INPUT || error == ERROR_CONFLICT || step >= coordinator->options.train_steps)
+    if (is_last && coordinator->last_by_ns == 0)
+        coordinator->last_by_ns = clock_deadline_ns(SAVER_LAST_MS);
+    if (error == ERROR_INPUT || error == ERROR_CONFLICT ||
+        (is_last && clock_now_ns() > coordinator->last_by_ns))
         return logdir_say_not_saved(coordinator->logdir, step, error);
-    coordinator->not_before_ns = coordinator->cut_wanted
+    coordinator->not_before_ns = coordinator->cut_wanted || is_last
                                      ? clock_deadline_ns(CUT_AGAIN_MS)
                                      : saver_retry_ns(coordinator->options.save_ms);
     /* A group's state is saved again from here: its rank 0 may have left after sending it. */

@@ -84,6 +84,7 @@ struct coordinator {
     int64_t next_cut_ns;   /* due by time */
     int64_t not_before_ns; /* set after an abandoned cut, or a failed save */
     int64_t pause_ns;      /* of the latest cut; -1: none so far */
+    int64_t last_by_ns;    /* until when the last step's save is retried; 0: it has not failed */
     int64_t saved_step;    /* of the newest checkpoint while no save was in progress */
     bool cut_wanted;
     bool leaving; /* the program must stop: after the next cut nothing is applied */
