@@ -255,6 +255,22 @@ def test_a_trainer_says_that_its_last_save_hangs(sampler, start, disk, tmp_path)
     assert re.search(r"stopped by SIGTERM after step [1-9]\d*; start again with the same --logdir", trainer.stderr)
 
 
+def test_a_trainer_tries_its_last_save_again(sampler, start, disk, tmp_path):
+    """The disk refuses it once: no step is lost."""
+    (tmp_path / "rows.csv").write_text("id,label,x\n" + "".join(f"{i},{i % 2},{i % 7}\n" for i in range(1000)))
+    server = sampler("--store", tmp_path / "rows.csv")
+    trainer = start("trainer", "train", "--sampler", server.url, "--store", tmp_path / "rows.csv", "--logdir", tmp_path / "run", "--device", "cpu",
+                    "--train-steps", 10**9, "--print-every", 0, env=disk.env)
+    wait_for(lambda: re.search(r"step [1-9]\d* of", trainer.stderr), "no step was done")
+    disk.begin("fsync-fails")
+    trainer.terminate()
+    trainer.wait_for_log(r"step \d+ was not saved, .*Input/output error; it is tried again")
+    disk.end()
+    assert trainer.wait() == 143
+    last = re.search(r"stopped by SIGTERM after step ([1-9]\d*); start again", trainer.stderr)[1]
+    assert (tmp_path / "run" / f"model.ckpt-{last}.safetensors").exists()
+
+
 # ---- files that programs write, and checkpoints ---------------------------------------------------
 
 

@@ -8,6 +8,8 @@
 #include "common/log.h"
 #include "common/stop.h"
 
+#define LAST_AGAIN_MS 2000 /* between two attempts to save the last state */
+
 /* Waits for a save in progress and reports how it ended; OK if there is none. */
 static enum error end_save(struct training *training)
 {
@@ -71,6 +73,21 @@ static enum error save(struct training *training)
     return error;
 }
 
+/* A disk that refused it once, as with EIO, may take it a moment later. Errors that stay are those
+ * of put_off_save(). */
+static enum error save_last(struct training *training)
+{
+    enum error error = save(training);
+    int64_t deadline_ns = clock_deadline_ns(SAVER_LAST_MS);
+    while (error && error != ERROR_INPUT && error != ERROR_CONFLICT &&
+           clock_now_ns() < deadline_ns) {
+        log_warning("%s; it is tried again", error_message());
+        clock_sleep_ms(LAST_AGAIN_MS);
+        error = save(training);
+    }
+    return error;
+}
+
 enum error training_save_in_time(struct training *training)
 {
     if (saver_is_busy(training->saver))
@@ -128,7 +145,7 @@ enum error training_save_at_end(struct training *training, enum error reason)
     }
     report_pause_begin(training->report);
     if (!error)
-        error = save(training);
+        error = save_last(training);
     /* All rows trained on are of the old order (the feed compares the order on every new
      * connection), so they are saved first; but no more of that order will come. */
     if (!error)
