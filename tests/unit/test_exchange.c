@@ -979,6 +979,36 @@ static void test_a_server_that_only_greets_is_given_up(void **state)
     assert_failed(ERROR_NETWORK, "closed the connection at a request");
 }
 
+static void count_return(int level, const char *message, void *context)
+{
+    (void)level;
+    *(int *)context += strstr(message, "answers again") != NULL;
+}
+
+/* It greets twice, and answers a request then: which the log says at once. */
+static void test_a_server_that_greets_and_then_answers(void **state)
+{
+    static int returns;
+    (void)state;
+    use_one_server();
+    begin();
+    log_set_level(LOG_INFO);
+    log_set_sink(count_return, &returns);
+    start_job(look_job);
+    expect(servers[0], WIRE_PULL);
+    for (int i = 0; i < 2; i++) {
+        hang_up(0);
+        accept_worker(0);
+        say_type(0, WIRE_WELCOME);
+        take_stream();
+        expect(servers[0], WIRE_PULL);
+    }
+    say_values(0, (struct reply){.value = 1});
+    assert_done();
+    log_set_sink(NULL, NULL);
+    assert_int_equal(returns, 2); /* the first time it was taken at its greeting */
+}
+
 static void test_a_signal_ends_the_wait(void **state)
 {
     (void)state;
@@ -1478,6 +1508,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_server_that_cannot_be_reached_is_given_up),
     TEST(test_patience_begins_anew),
     TEST(test_a_server_that_only_greets_is_given_up),
+    TEST(test_a_server_that_greets_and_then_answers),
     TEST(test_a_signal_ends_the_wait),
     TEST(test_a_signal_does_not_split_a_gradient),
     TEST(test_a_signal_ends_a_gradient_that_is_not_answered),

@@ -32,6 +32,13 @@ static void say_there(struct exchange *exchange, const struct remote *remote)
     }
 }
 
+void exchange_was_answered(struct exchange *exchange, struct remote *remote)
+{
+    remote->greeted_ns = 0;
+    remote->in_vain = false;
+    say_there(exchange, remote);
+}
+
 enum error exchange_receive(struct exchange *exchange, struct remote *remote, uint64_t most_bytes,
                             struct wire_header *ret_header)
 {

@@ -79,6 +79,8 @@ enum error exchange_receive(struct exchange *exchange, struct remote *remote, ui
                             struct wire_header *ret_header) MUST_CHECK;
 /* Logs it, once per wait. */
 void exchange_say_waiting(struct exchange *exchange, const struct remote *remote, const char *why);
+/* It has answered a request, which is more than a greeting: the wait for it is over. */
+void exchange_was_answered(struct exchange *exchange, struct remote *remote);
 /* Moves the model into the memory that a single server shares; out of it, and gives it up. */
 void exchange_use_memory(struct exchange *exchange, const struct remote *remote);
 void exchange_release_memory(struct exchange *exchange, struct remote *remote);

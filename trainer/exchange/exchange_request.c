@@ -150,8 +150,7 @@ static enum error take_answer(struct exchange *exchange, struct remote *remote, 
     enum error error = exchange_receive(exchange, remote, UINT64_MAX, &header);
     if (error)
         return error;
-    remote->greeted_ns = 0;
-    remote->in_vain = false;
+    exchange_was_answered(exchange, remote);
     *ret_stale = header.type == WIRE_STALE;
     if (header.type == WIRE_STALE || header.type == WIRE_STORED)
         return OK;

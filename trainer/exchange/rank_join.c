@@ -78,6 +78,8 @@ static enum error ask_for_place(struct rank *rank, struct wire_header *ret_heade
     enum error error = link_send(&zero->link, &header, NULL, 0, clock_deadline_ns(SEND_MS));
     if (!error)
         error = await_answer(rank, ret_header);
+    if (!error)
+        exchange_was_answered(rank->exchange, zero);
     if (!error && ret_header->type != WIRE_GROUP && ret_header->type != WIRE_NEWS)
         error = error_set(ERROR_INPUT, "%s answers %s to JOIN", zero->name,
                           wire_type_name(ret_header->type));
