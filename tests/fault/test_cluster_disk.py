@@ -123,10 +123,13 @@ def bind(disk, place):
     subprocess.run(["mount", "--bind", disk, place], check=True)
 
 
-def test_a_logdir_whose_disk_is_unmounted(training, mounted, paced, store, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("below", ["nothing", "an earlier training"])
+def test_a_logdir_whose_disk_is_unmounted(training, mounted, paced, store, tmp_path, below):  # noqa: F811
     """The folder of before is there, on the disk below: nothing is saved there, where a mount would hide it."""
     disk, place = mounted("tmpfs", 64 << 20), tmp_path / "run"
     place.mkdir()
+    if below == "an earlier training":  # which was started before the disk was mounted
+        (place / "trainer.lock").write_text("process 7 on elsewhere\nmark 0123456789abcdef\n")
     bind(disk, place)
     try:
         trained = training(logdir=place)

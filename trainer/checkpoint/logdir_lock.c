@@ -169,12 +169,14 @@ static enum error check(const struct logdir_lock *lock, const char *folder, cons
     char text[HOLDER_BYTES], mark[sizeof(MARK_LINE) + 16];
     snprintf(mark, sizeof(mark), MARK_LINE, lock->mark);
     bool is_read = read_from_server(path, text);
-    if (!is_read && is_elsewhere(lock, folder))
+    if (is_read && (*text == '\0' || strstr(text, mark)))
+        return OK;
+    if (is_elsewhere(lock, folder)) /* where one may have trained before, too */
         return error_set(ERROR_IO,
-                         "%s cannot be read, and its folder is on another disk than when training "
-                         "began: is its disk mounted?",
+                         "%s is not there, or not this trainer's, and its folder is on another "
+                         "disk than when training began: is its disk mounted?",
                          path);
-    if (!is_read || *text == '\0' || strstr(text, mark))
+    if (!is_read)
         return OK;
     return error_set(ERROR_CONFLICT,
                      "%s was taken over by another trainer (%.*s), since this one's lock was lost, "

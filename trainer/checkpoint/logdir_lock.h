@@ -31,8 +31,8 @@ struct logdir_lock {
 enum error logdir_lock_take(const char *folder, int64_t patience_ms,
                             struct logdir_lock *lock) MUST_CHECK;
 /* ERROR_CONFLICT: another trainer took the folder over. ERROR_IO: the folder is on another disk
- * and has no lock file, as where one was unmounted. OK if that cannot be determined. Reads the
- * lock file once, from the server; any thread. */
+ * and has no lock file of this trainer's, as where one was unmounted. OK if that cannot be
+ * determined. Reads the lock file once, from the server; any thread. */
 enum error logdir_lock_check(const struct logdir_lock *lock, const char *folder) MUST_CHECK;
 /* Releases it, if it is held. */
 void logdir_lock_release(struct logdir_lock *lock);
