@@ -28,13 +28,19 @@ static struct checkpoint_facts facts;
 enum { NOTHING, ITS_RENAME, ITS_FOLDERS_SYNC, THE_FILES_FOLDERS_SYNC };
 
 static int failing;
-static bool was_named; /* the last rename was to `checkpoint` */
-static bool was_saved; /* and to another file */
+static bool was_named;          /* the last rename was to `checkpoint` */
+static bool was_saved;          /* and to another file */
+static void (*at_rename)(void); /* before one, once */
 
 int __real_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to)
 {
+    void (*now)(void) = at_rename;
+
+    at_rename = NULL;
+    if (now)
+        now();
     was_named = strcmp(strrchr(to, '/') + 1, "checkpoint") == 0;
     was_saved = !was_named;
     if (!was_named || failing != ITS_RENAME)
@@ -814,6 +820,39 @@ static void test_a_save_that_fails_beside_a_state_file_that_nobody_can_read(void
     logdir_close(logdir);
 }
 
+static void mount_at_run(const char *disk)
+{
+    unlink(in_folder("run"));
+    assert_int_equal(symlink(disk, in_folder("run")), 0);
+}
+
+static void unmount(void)
+{
+    mount_at_run("/proc");
+}
+
+/* There is another disk while a checkpoint is written: the list stays that of the own one. */
+static void test_a_disk_that_is_unmounted_meanwhile_keeps_its_list(void **state)
+{
+    struct logdir *logdir = NULL;
+
+    (void)state;
+    assert_int_equal(mkdir(in_folder("disk"), 0700), 0);
+    mount_at_run("disk");
+    assert_ok(logdir_open(in_folder("run"), 0, &logdir));
+    save(logdir, 1);
+    save(logdir, 2);
+    set_step(3);
+    at_rename = unmount;
+    assert_int_not_equal(save_checkpoint(logdir, model, &facts), OK);
+    assert_null(at_rename);
+    assert_fails(save_checkpoint(logdir, model, &facts), ERROR_IO, "is its disk mounted?");
+    mount_at_run("disk");
+    save(logdir, 3);
+    logdir_close(logdir);
+    assert_content("disk/checkpoint", state_text(1, 3));
+}
+
 /* Who waits for the end of a training asks often: each checkpoint is read once, whole or damaged. */
 static void test_who_asks_whether_it_is_over_reads_each_checkpoint_once(void **state)
 {
@@ -918,6 +957,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_state_file_that_fails_undoes_the_save),
     TEST(test_a_save_that_fails_never_takes_what_is_named),
     TEST(test_a_save_that_fails_beside_a_state_file_that_nobody_can_read),
+    TEST(test_a_disk_that_is_unmounted_meanwhile_keeps_its_list),
     TEST(test_who_asks_whether_it_is_over_reads_each_checkpoint_once),
 };
 

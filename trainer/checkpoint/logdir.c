@@ -506,21 +506,21 @@ static enum error publish(struct logdir *logdir, const char *name)
 }
 
 /* After a save that failed, maybe after the file got its name: reads the list from disk again, and
- * removes the file if it is not named there. If it cannot be read, the list and the file stay.
- * Keeps the error's message. */
+ * removes the file if it is not named there. If it cannot be read, or the folder is not this
+ * trainer's (any more, or while its disk is not mounted), the list and the file stay. Keeps the
+ * error's message. */
 static void undo(struct logdir *logdir, const char *name, const char *path, enum error error)
 {
     struct checkpoint_state before = logdir->state;
     struct error_report report;
     error_report_take(error, &report);
     logdir->state = (struct checkpoint_state)CHECKPOINT_STATE_INIT;
-    if (read_state(logdir, false)) {
+    if (logdir_lock_check(&logdir->lock, logdir->path) || read_state(logdir, false)) {
         checkpoint_state_release(&logdir->state);
         logdir->state = before;
     } else {
         checkpoint_state_release(&before);
-        if (!checkpoint_state_find(&logdir->state, name, NULL) &&
-            !logdir_lock_check(&logdir->lock, logdir->path))
+        if (!checkpoint_state_find(&logdir->state, name, NULL))
             unlink(path);
     }
     (void)error_restore(&report);
