@@ -776,6 +776,7 @@ static void test_a_state_file_that_fails_undoes_the_save(void **state)
     (void)state;
     for (int fails = ITS_RENAME; fails <= THE_FILES_FOLDERS_SYNC; fails += 2) {
         save_while(logdir, 7, fails);
+        assert_non_null(strstr(error_message(), "model.ckpt-7.safetensors was removed again: "));
         assert_int_equal(logdir_newest_step(logdir), 6);
         assert_content("checkpoint", state_text(2, 6));
         assert_files(2, 6);

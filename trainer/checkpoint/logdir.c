@@ -508,11 +508,12 @@ static enum error publish(struct logdir *logdir, const char *name)
 /* After a save that failed, maybe after the file got its name: reads the list from disk again, and
  * removes the file if it is not named there. If it cannot be read, or the folder is not this
  * trainer's (any more, or while its disk is not mounted), the list and the file stay. Keeps the
- * error's message. */
+ * error's message, which may tell that the file is there: that it was removed precedes it. */
 static void undo(struct logdir *logdir, const char *name, const char *path, enum error error)
 {
     struct checkpoint_state before = logdir->state;
     struct error_report report;
+    bool is_removed = false;
     error_report_take(error, &report);
     logdir->state = (struct checkpoint_state)CHECKPOINT_STATE_INIT;
     if (logdir_lock_check(&logdir->lock, logdir->path) || read_state(logdir, false)) {
@@ -520,10 +521,11 @@ static void undo(struct logdir *logdir, const char *name, const char *path, enum
         logdir->state = before;
     } else {
         checkpoint_state_release(&before);
-        if (!checkpoint_state_find(&logdir->state, name, NULL))
-            unlink(path);
+        is_removed = !checkpoint_state_find(&logdir->state, name, NULL) && unlink(path) == 0;
     }
     (void)error_restore(&report);
+    if (is_removed)
+        (void)error_prefix(error, "%s was removed again: ", name);
 }
 
 static void begin_save(const struct logdir *logdir, int64_t step, struct hang *hang)
