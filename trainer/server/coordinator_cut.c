@@ -134,6 +134,7 @@ static enum error take_room(struct coordinator *coordinator, bool *ret_there)
     cut->state = cut->room->state;
     cut->room->state = NULL;
     cut_drop_room(cut);
+    *ret_there = cut->state != NULL;
     return cut->state ? OK
                       : error_set_memory(coordinator->layout.state * sizeof(float),
                                          "a checkpoint's state");
