@@ -38,11 +38,9 @@ static enum error open_kind(const struct store_parts *parts, const struct store_
     enum error error = ops->takes_recipe ? pass_over_request(uri) : OK;
     if (!error)
         error = ops->open(uri, &wanted, &store);
-    if (ops->endings)
-        error = file_as_input(error, uri->path);
     if (error) {
         free(copy);
-        return error;
+        return ops->endings ? file_as_input(error, uri->path) : error;
     }
     store->ops = ops;
     if (store->info.uri) /* the store has its own name for it, without a password */
