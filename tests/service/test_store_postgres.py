@@ -566,8 +566,8 @@ def stalling(server):
 
 def test_a_connection_that_stalls_is_given_up(server, stalling, tmp_path):
     """With --long; the server then waits for its reader, which does not count as work."""
-    server.sql("CREATE VIEW wide AS SELECT i AS id, repeat('x', 1000) || i % 7 AS label FROM generate_series(1, 30000) AS i")
-    uri = server.uri("wide").replace(f":{server.port}/", f":{stalling}/")
+    server.sql("CREATE VIEW thirty_megabytes AS SELECT i AS id, repeat('x', 1000) || i % 7 AS label FROM generate_series(1, 30000) AS i")
+    uri = server.uri("thirty_megabytes").replace(f":{server.port}/", f":{stalling}/")
     command = ["sampler", "build", "--store", uri, "--out", tmp_path / "wide.frame"]
     if LONG:
         run_fails(*command, status=1, says="does not answer", timeout=2 * PATIENCE_S)
