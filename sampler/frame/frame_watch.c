@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/bus_error.h"
 #include "common/log.h"
 
 #define ROOM_MS 1000
@@ -42,7 +43,7 @@ static struct sigaction before;             /* of SIGBUS */
 /* In a signal handler: async-signal-safe calls only. */
 static void on_bus_error(int number, siginfo_t *facts, void *context)
 {
-    const char *address = facts->si_code > 0 ? facts->si_addr : NULL;
+    const char *address = bus_error_address(facts);
     for (struct frame_watch *watch = atomic_load(&first); watch;
          watch = atomic_load(&watch->next)) {
         if (address < watch->bytes || address >= watch->bytes + watch->size)
@@ -54,23 +55,16 @@ static void on_bus_error(int number, siginfo_t *facts, void *context)
             _exit(error_exit_status(ERROR_INPUT)); /* nobody listens */
         _exit(error_exit_status(ERROR_INPUT));
     }
-    if (before.sa_flags & SA_SIGINFO) {
-        before.sa_sigaction(number, facts, context);
-        return;
-    }
-    (void)sigaction(number, &before, NULL); /* the access is retried, with its previous effect */
-    if (facts->si_code <= 0)                /* sent by kill(2): there is no access to retry */
-        (void)raise(number);
+    bus_error_pass(&before, number, facts, context);
 }
 
 static void install(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
     sigemptyset(&ignore.sa_mask);
-    sigemptyset(&action.sa_mask);
-    if (sigaction(SIGIO, &ignore, NULL) || sigaction(SIGBUS, &action, &before))
+    if (sigaction(SIGIO, &ignore, NULL))
         log_debug("signals of watched frames: %s", strerror(errno));
+    bus_error_install(on_bus_error, &before);
 }
 
 /* ---- the list ----------------------------------------------------------- */

@@ -7,10 +7,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include "common/log.h"
+#include "common/bus_error.h"
 #include "sampler/journal/journal_private.h"
 
 static struct sigaction before; /* of SIGBUS */
@@ -19,7 +18,7 @@ static _Thread_local struct journal *volatile storing;
 static bool give_memory(struct journal *journal, const siginfo_t *facts)
 {
     const struct journal_file *file = &journal->file;
-    const uint8_t *address = facts->si_code > 0 ? facts->si_addr : NULL;
+    const uint8_t *address = bus_error_address(facts);
     if (address < file->map || address >= file->map + file->room)
         return false;
     int number = errno;
@@ -36,21 +35,12 @@ static void on_bus_error(int number, siginfo_t *facts, void *context)
     struct journal *journal = storing;
     if (journal && give_memory(journal, facts))
         return; /* the store is retried */
-    if (before.sa_flags & SA_SIGINFO) {
-        before.sa_sigaction(number, facts, context);
-        return;
-    }
-    (void)sigaction(number, &before, NULL); /* the access is retried, with its previous effect */
-    if (facts->si_code <= 0)                /* sent by kill(2): there is no access to retry */
-        (void)raise(number);
+    bus_error_pass(&before, number, facts, context);
 }
 
 static void install(void)
 {
-    struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
-    sigemptyset(&action.sa_mask);
-    if (sigaction(SIGBUS, &action, &before))
-        log_debug("SIGBUS of the journal: %s", strerror(errno));
+    bus_error_install(on_bus_error, &before);
 }
 
 void journal_map_install(void)
