@@ -152,12 +152,13 @@ static void measure_loops(const struct cpu_loops *loops, unsigned density)
     measure_open_library(best);
     for (int round = 0; round < ROUNDS; round++) {
         int64_t start_ns = clock_now_ns();
-        sparse_batch_index(&sparse, loops, x, B, F);
+        sparse_batch_set(&sparse, x, B, F);
+        sparse.count = sparse_batch_index(&sparse, loops, 0, sparse.row_words);
         loops->multiply(&sparse, &all, hid_w, H, hidden);
         double spent = microseconds_since(start_ns);
         best[0] = round == 0 || spent < best[0] ? spent : best[0];
         start_ns = clock_now_ns();
-        sparse_batch_index_columns(&sparse);
+        sparse_batch_index_columns(&sparse, &all);
         loops->multiply_transposed(&sparse, &all, hidden_gradient, H, hid_w_gradient);
         spent = microseconds_since(start_ns);
         best[4] = round == 0 || spent < best[4] ? spent : best[4];

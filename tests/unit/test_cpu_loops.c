@@ -58,7 +58,7 @@ static void check_index(const struct cpu_loops *loops, const struct sparse_batch
     for (size_t row = 0; row < x->rows; row++) {
         for (size_t column = 0; column < x->columns; column++) {
             bool there = x->values[row * x->columns + column] != 0;
-            bool by_row = x->row_bits[row * x->row_words + column / 64] >> (column % 64) & 1;
+            bool by_row = x->row_bits[column / 64 * x->rows + row] >> (column % 64) & 1;
             bool by_column = x->column_bits[row / 64 * x->columns + column] >> (row % 64) & 1;
             if (there != by_row || there != by_column)
                 fail_msg("%s: element %zu,%zu is indexed wrong", loops->name, row, column);
@@ -66,6 +66,19 @@ static void check_index(const struct cpu_loops *loops, const struct sparse_batch
         }
     }
     assert_int_equal(count, x->count);
+}
+
+/* Both indexes of the batch in `count` parts, which begin and end anywhere. */
+static void index_in_parts(const struct cpu_loops *loops, struct sparse_batch *x, size_t count)
+{
+    x->count = 0;
+    for (size_t i = 0; i < count; i++)
+        x->count +=
+            sparse_batch_index(x, loops, x->row_words * i / count, x->row_words * (i + 1) / count);
+    for (size_t i = 0; i < count; i++) {
+        const struct sparse_part part = {x->columns * i / count, x->columns * (i + 1) / count, 0};
+        sparse_batch_index_columns(x, &part);
+    }
 }
 
 static void check_product(const struct cpu_loops *loops, size_t rows, size_t columns, size_t inner,
@@ -127,9 +140,11 @@ static void check_problem(const struct cpu_loops *loops, const struct problem *p
     float *y = copy_array(start, p->rows * p->outputs);
     float *weights_gradient = random_array(p->columns * p->outputs, 100);
     assert_ok(sparse_batch_reserve(&x, p->rows, p->columns));
-    sparse_batch_index(&x, loops, values, p->rows, p->columns);
-    sparse_batch_index_columns(&x);
-    check_index(loops, &x);
+    sparse_batch_set(&x, values, p->rows, p->columns);
+    for (size_t parts = 9; parts >= 1; parts--) {
+        index_in_parts(loops, &x, parts);
+        check_index(loops, &x);
+    }
     loops->multiply(&x, &all, weights, p->outputs, y);
     check_product(loops, p->rows, p->outputs, p->columns, values, p->columns, 1, weights, start, y);
     loops->multiply_transposed(&x, &all, start, p->outputs, weights_gradient);
@@ -173,10 +188,10 @@ static void check_bytes(const struct cpu_loops *loops, const struct problem *p)
         y[i] = copy_array(start, outputs);
         gradient[i] = random_array(parameters, 100);
         if (i == 0)
-            sparse_batch_index(&x, loops, values, p->rows, p->columns);
+            sparse_batch_set(&x, values, p->rows, p->columns);
         else
-            sparse_batch_index_bytes(&x, loops, bytes, scale, p->rows, p->columns);
-        sparse_batch_index_columns(&x);
+            sparse_batch_set_bytes(&x, bytes, scale, p->rows, p->columns);
+        index_in_parts(loops, &x, 1 + 2 * i);
         multiply_in_parts(loops, &x, 1, weights, p->outputs, y[i], start, gradient[i]);
     }
     for (size_t i = 0; i < count; i++)
@@ -229,10 +244,8 @@ static void test_an_index_is_made_anew_for_each_batch(void **state)
     for (size_t i = 0; i < 20; i++) {
         size_t rows = 1 + i * 3, columns = 100 - i * 4;
         float *values = random_array(rows * columns, (unsigned)(i * 5));
-        sparse_batch_index(&x, loops, values, rows, columns);
-        assert_false(x.has_columns);
-        sparse_batch_index_columns(&x);
-        sparse_batch_index_columns(&x);
+        sparse_batch_set(&x, values, rows, columns);
+        index_in_parts(loops, &x, 1);
         check_index(loops, &x);
         free(values);
     }
@@ -251,7 +264,8 @@ static void test_nan_counts_and_negative_zero_does_not(void **state)
         values[64] = INFINITY;
         values[69] = 1e-45f;
         assert_ok(sparse_batch_reserve(&x, 1, 70));
-        sparse_batch_index(&x, loops, values, 1, 70);
+        sparse_batch_set(&x, values, 1, 70);
+        index_in_parts(loops, &x, 1);
         assert_int_equal(x.count, 3);
         assert_true(x.row_bits[0] == 8 && x.row_bits[1] == 33);
         sparse_batch_release(&x);

@@ -14,16 +14,18 @@ struct layer {
     unsigned density;
 };
 
-/* In one part to eight; sparse and dense; sizes that nothing divides. */
+/* In one part to eight, and in one to sixteen blocks of rows; sparse and dense; sizes that nothing
+ * divides. */
 static const struct layer layers[] = {
     {100, 784, 100, 19}, {100, 784, 100, 100}, {7, 383, 200, 30},   {64, 2000, 130, 100},
-    {33, 1601, 129, 30}, {1, 3100, 77, 50},    {30, 5003, 64, 100},
+    {33, 1601, 129, 30}, {1, 3100, 77, 50},    {30, 5003, 64, 100}, {100, 100, 10, 100},
+    {33, 150, 17, 100},  {517, 90, 33, 100},   {1000, 70, 3, 30},
 };
 
 static const unsigned threads[] = {1, 2, 3, 5, 100};
 
 /* What a step reads and writes. */
-enum { X, WEIGHTS, BIAS, Y_GRADIENT, SLOT, Y, DW, DB, DX, ARRAYS };
+enum { X, WEIGHTS, BIAS, Y_GRADIENT, SLOT, Y, DW, DB, DX, LOSS_GRADIENT, LOSS, ARRAYS };
 
 static size_t count_of(const struct layer *l, int array)
 {
@@ -38,6 +40,8 @@ static size_t count_of(const struct layer *l, int array)
     case BIAS:
     case DB:
         return l->outputs;
+    case LOSS:
+        return sizeof(struct kernel_result) / sizeof(float);
     default:
         return l->rows * l->outputs;
     }
@@ -53,6 +57,9 @@ static void make_steps(const struct layer *l, const struct array step[ARRAYS], d
                                          .gradient = step[DW].there,
                                          .parameters = step[WEIGHTS].there,
                                          .slots = {step[SLOT].there}};
+    int32_t *classes = malloc(l->rows * sizeof(*classes));
+    for (size_t i = 0; i < l->rows; i++)
+        classes[i] = (int32_t)(i % l->outputs);
     assert_ok(kernel_reserve(kernel, l->rows, l->inputs));
     for (int64_t t = 1; t <= 3; t++) {
         struct kernel_input input;
@@ -60,12 +67,16 @@ static void make_steps(const struct layer *l, const struct array step[ARRAYS], d
         assert_int_equal(input.indexed, l->density <= 20 * cpu_loops_best()->worth_fifths);
         assert_ok(kernel_forward(kernel, &input, step[WEIGHTS].there, step[BIAS].there, l->outputs,
                                  ACTIVATION_RELU, step[Y].there));
+        assert_ok(kernel_cross_entropy(kernel, LOSS_MEAN, step[Y].there, classes, l->rows,
+                                       l->outputs, step[LOSS_GRADIENT].there,
+                                       (struct kernel_result *)(void *)step[LOSS].there));
         assert_ok(kernel_backward(kernel, &input, step[Y].there, l->outputs, step[DW].there,
                                   step[DB].there));
         assert_ok(kernel_backward_input(kernel, &input, step[Y_GRADIENT].there, step[WEIGHTS].there,
                                         l->outputs, step[DX].there));
         assert_ok(kernel_update(kernel, &optimizer, t, &update));
     }
+    free(classes);
 }
 
 /* From the same arrays with each number of threads. */

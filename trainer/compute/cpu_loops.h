@@ -25,10 +25,12 @@ struct cpu_loops {
     const char *name;      /* "AVX-512" */
     unsigned worth_fifths; /* of a batch that may be nonzero: beyond, BLAS is faster (README.md) */
 
-    /* Bit c of word w of row b: values[b, 64 w + c] is not zero. Returns how many are not. */
-    size_t (*index_rows)(const float *values, size_t rows, size_t columns, uint64_t *ret_bits);
-    size_t (*index_bytes)(const uint8_t *bytes, size_t rows, size_t columns, uint64_t *ret_bits);
-
+    /* Bit c of ret_bits[w * rows + b]: values[b * stride + 64 w + c] is not zero. Returns how many
+     * are not. */
+    size_t (*index_floats)(const float *values, size_t rows, size_t columns, size_t stride,
+                           uint64_t *ret_bits);
+    size_t (*index_bytes)(const uint8_t *bytes, size_t rows, size_t columns, size_t stride,
+                          uint64_t *ret_bits);
     /* y[B,O] += x[B,I] w[I,O], of the part's inputs */
     void (*multiply)(const struct sparse_batch *x, const struct sparse_part *part,
                      const float *weights, size_t outputs, float *y);

@@ -20,6 +20,8 @@
 
 #define L2_CHUNK 2048       /* floats */
 #define UPDATE_PART 16384   /* parameters: at least so many for each thread */
+#define INDEX_PART 16384    /* values of a batch: likewise */
+#define EXPONENTIAL 100     /* multiplications that a class of a row costs in a loss */
 #define UPDATE_MULTIPLE 256 /* parameters: where parts begin, a multiple of every loop's step */
 
 static void cpu_close(struct kernel *kernel)
@@ -37,30 +39,56 @@ static enum error cpu_reserve(struct kernel *kernel, size_t rows, size_t columns
     return sparse_batch_reserve(&kernel_cpu_of(kernel)->sparse, rows, columns);
 }
 
+/* The index of a batch, by all threads: each reads the columns that it will multiply. */
+struct index_work {
+    struct kernel_cpu *cpu;
+    unsigned parts;
+    size_t counts[FORK_JOIN_THREADS]; /* of nonzeros, by part */
+};
+
+static void index_part(void *context, unsigned part)
+{
+    struct index_work *work = context;
+    struct sparse_batch *sparse = &work->cpu->sparse;
+    work->counts[part] = sparse_batch_index(
+        sparse, work->cpu->loops, fork_join_begin(sparse->row_words, work->parts, part, 1),
+        fork_join_begin(sparse->row_words, work->parts, part + 1, 1));
+}
+
+/* Is the batch, which sparse_batch_set() has begun, to be multiplied over its index? */
+static bool index_input(struct kernel_cpu *cpu)
+{
+    struct sparse_batch *sparse = &cpu->sparse;
+    struct index_work work = {
+        .cpu = cpu, .parts = kernel_cpu_parts(cpu, sparse->rows * sparse->columns, INDEX_PART)};
+    fork_join_run(cpu->pool, work.parts, index_part, &work);
+    sparse->count = 0;
+    for (unsigned part = 0; part < work.parts; part++)
+        sparse->count += work.counts[part];
+    return sparse_batch_worth(sparse, cpu->loops);
+}
+
 static enum error cpu_input(struct kernel *kernel, const float *values, size_t rows, size_t columns,
                             struct kernel_input *ret_input)
 {
-    struct sparse_batch *sparse = &kernel_cpu_of(kernel)->sparse;
-    sparse_batch_index(sparse, kernel_cpu_of(kernel)->loops, values, rows, columns);
-    *ret_input = (struct kernel_input){values, rows, columns,
-                                       sparse_batch_worth(sparse, kernel_cpu_of(kernel)->loops)};
+    struct kernel_cpu *cpu = kernel_cpu_of(kernel);
+    sparse_batch_set(&cpu->sparse, values, rows, columns);
+    *ret_input = (struct kernel_input){values, rows, columns, index_input(cpu)};
     return OK;
 }
 
 static enum error cpu_input_bytes(struct kernel *kernel, const uint8_t *bytes, float scale,
                                   size_t rows, size_t columns, struct kernel_input *ret_input)
 {
-    struct sparse_batch *sparse = &kernel_cpu_of(kernel)->sparse;
-    sparse_batch_index_bytes(sparse, kernel_cpu_of(kernel)->loops, bytes, scale, rows, columns);
+    struct kernel_cpu *cpu = kernel_cpu_of(kernel);
+    sparse_batch_set_bytes(&cpu->sparse, bytes, scale, rows, columns);
     *ret_input =
-        (struct kernel_input){.rows = rows,
-                              .columns = columns,
-                              .indexed = sparse_batch_worth(sparse, kernel_cpu_of(kernel)->loops)};
+        (struct kernel_input){.rows = rows, .columns = columns, .indexed = index_input(cpu)};
     if (ret_input->indexed)
         return OK;
-    ret_input->values = sparse->floats;
-    return device_u8_to_f32(kernel->device, kernel->queue, sparse->floats, bytes, rows * columns,
-                            scale);
+    ret_input->values = cpu->sparse.floats;
+    return device_u8_to_f32(kernel->device, kernel->queue, cpu->sparse.floats, bytes,
+                            rows * columns, scale);
 }
 
 static void pick(const float *row, const int32_t *columns, size_t count, float *ret_values)
@@ -168,30 +196,67 @@ static bool is_moving(const float *gradient, size_t count)
     return i < count;
 }
 
-/* Two passes over [B,L]: exponentials of all rows in one vector loop, then row by row while they
+/* The arguments of cpu_cross_entropy(), and the results of blocks of rows. */
+struct loss_work {
+    const struct cpu_loops *loops;
+    enum loss loss;
+    const float *logits;
+    const int32_t *labels;
+    size_t rows, classes;
+    unsigned blocks;
+    float *ret_gradient;
+    struct kernel_result results[FORK_JOIN_PARTS];
+};
+
+/* Two passes over a block: exponentials of all rows in one vector loop, then row by row while they
  * are in the cache; the gradient buffer holds the intermediate values. */
+static void cross_entropy_block(void *context, unsigned block)
+{
+    struct loss_work *work = context;
+    struct kernel_result result = {0};
+    size_t classes = work->classes;
+    size_t begin = fork_join_begin(work->rows, work->blocks, block, 1);
+    size_t end = fork_join_begin(work->rows, work->blocks, block + 1, 1);
+    const float *logits = work->logits + begin * classes;
+    float *row = work->ret_gradient + begin * classes;
+    float share = 1.0f / (float)work->rows;
+    shift_rows(logits, end - begin, classes, row);
+    work->loops->exponentials(row, (end - begin) * classes);
+    for (size_t i = begin; i < end; i++, logits += classes, row += classes) {
+        size_t label = (size_t)work->labels[i];
+        result.correct += is_correct(logits, classes, label);
+        if (work->loss == LOSS_CLIPPED_SUM) {
+            result.loss_sum += clipped_row(row, classes, label);
+        } else {
+            float largest = logits[0];
+            for (size_t j = 1; j < classes; j++)
+                largest = logits[j] > largest ? logits[j] : largest;
+            result.loss_sum += mean_row(row, classes, label, logits[label] - largest, share);
+        }
+        result.moving += is_moving(row, classes);
+    }
+    work->results[block] = result;
+}
+
 static enum error cpu_cross_entropy(struct kernel *kernel, enum loss loss, const float *logits,
                                     const int32_t *labels, size_t rows, size_t classes,
                                     float *ret_gradient, struct kernel_result *ret_result)
 {
+    struct kernel_cpu *cpu = kernel_cpu_of(kernel);
+    struct loss_work work = {.loops = cpu->loops,
+                             .loss = loss,
+                             .logits = logits,
+                             .labels = labels,
+                             .rows = rows,
+                             .classes = classes,
+                             .blocks = kernel_cpu_blocks(rows, classes * EXPONENTIAL),
+                             .ret_gradient = ret_gradient};
+    fork_join_run(cpu->pool, work.blocks, cross_entropy_block, &work);
     struct kernel_result result = {0};
-    float share = 1.0f / (float)rows;
-    shift_rows(logits, rows, classes, ret_gradient);
-    kernel_cpu_of(kernel)->loops->exponentials(ret_gradient, rows * classes);
-    for (size_t i = 0; i < rows; i++) {
-        size_t label = (size_t)labels[i];
-        const float *row_logits = logits + i * classes;
-        float *row = ret_gradient + i * classes;
-        result.correct += is_correct(row_logits, classes, label);
-        if (loss == LOSS_CLIPPED_SUM) {
-            result.loss_sum += clipped_row(row, classes, label);
-        } else {
-            float largest = row_logits[0];
-            for (size_t j = 1; j < classes; j++)
-                largest = row_logits[j] > largest ? row_logits[j] : largest;
-            result.loss_sum += mean_row(row, classes, label, row_logits[label] - largest, share);
-        }
-        result.moving += is_moving(row, classes);
+    for (unsigned block = 0; block < work.blocks; block++) {
+        result.loss_sum += work.results[block].loss_sum;
+        result.correct += work.results[block].correct;
+        result.moving += work.results[block].moving;
     }
     *ret_result = result;
     return OK;
@@ -319,9 +384,7 @@ static enum error cpu_update(struct kernel *kernel, const struct optimizer *opti
                                .optimizer = optimizer,
                                .rate = optimizer_rate(optimizer, t),
                                .update = update,
-                               .parts = fork_join_threads(cpu->pool)};
-    while (work.parts > 1 && update->count / work.parts < UPDATE_PART)
-        work.parts--;
+                               .parts = kernel_cpu_parts(cpu, update->count, UPDATE_PART)};
     fork_join_run(cpu->pool, work.parts, update_part, &work);
     return OK;
 }

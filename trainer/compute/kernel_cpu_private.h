@@ -24,6 +24,20 @@ static inline struct kernel_cpu *kernel_cpu_of(struct kernel *kernel)
     return (struct kernel_cpu *)kernel;
 }
 
+/* Into how many parts all threads divide work on `count` elements, at least `least` in each, whose
+ * result does not depend on its division. */
+static inline unsigned kernel_cpu_parts(const struct kernel_cpu *cpu, size_t count, size_t least)
+{
+    unsigned parts = fork_join_threads(cpu->pool);
+    while (parts > 1 && count / parts < least)
+        parts--;
+    return parts;
+}
+
+/* Into how many blocks of rows a batch's work is divided, of which a row takes as much time as so
+ * many multiplications: 1 or more, by these numbers alone. */
+unsigned kernel_cpu_blocks(size_t rows, size_t multiplications);
+
 /* The layers' products; struct kernel_ops. */
 enum error kernel_cpu_forward(struct kernel *kernel, const struct kernel_input *input,
                               const float *weights, const float *bias, size_t outputs,

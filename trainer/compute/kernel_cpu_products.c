@@ -3,10 +3,11 @@
  * A layer's products on the CPU: dense ones by the BLAS library, those with a batch that is mostly
  * zeros by the sparse loops (sparse_batch.h).
  *
- * Each product is computed in parts, one for a range of the layer's inputs, that is of rows of w
- * and dw: with several threads each processor keeps its own rows of the weights, their gradient and
- * the optimizer's slots in its cache from step to step. The parts depend on the layer's size alone,
- * not on the number of threads, and so the bits do not either.
+ * Each product of a large layer is computed in parts, one for a range of the layer's inputs, that is
+ * of rows of w and dw: with several threads each processor keeps its own rows of the weights, their
+ * gradient and the optimizer's slots in its cache from step to step. In a layer of one part, x w and
+ * dy w^T are computed in blocks of the batch's rows. Parts and blocks depend on sizes alone, not on
+ * the number of threads, and so the bits do not either.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +22,22 @@
 #define PART_WEIGHTS 32768
 #define PART_MULTIPLE 16
 
+/* A block has at least so many rows and multiplications. */
+#define BLOCK_ROWS 16
+#define BLOCK_MULTIPLICATIONS 32768
+
+/* Sums of y that a thread adds up at once, at least. */
+#define FINISH_VALUES 2048
+
 /* One product of x[B,I], w[I,O] and y[B,O] or their gradients. */
 struct product {
     struct kernel_cpu *cpu;
     const struct kernel_input *input;
     const float *weights, *bias, *y_gradient;
     size_t outputs;
-    unsigned parts;
+    unsigned parts, blocks; /* one of them is 1 */
+    bool relu;
+    unsigned finish_parts;
     float *ret_out;
 };
 
@@ -38,6 +48,15 @@ unsigned kernel_layer_parts(size_t inputs, size_t outputs)
            inputs / (2 * parts) * outputs >= PART_WEIGHTS)
         parts *= 2;
     return parts;
+}
+
+unsigned kernel_cpu_blocks(size_t rows, size_t multiplications)
+{
+    unsigned blocks = 1;
+    while (2 * blocks <= FORK_JOIN_PARTS && rows / (2 * blocks) >= BLOCK_ROWS &&
+           rows / (2 * blocks) * multiplications >= BLOCK_MULTIPLICATIONS)
+        blocks *= 2;
+    return blocks;
 }
 
 /* The part's inputs. */
@@ -51,16 +70,20 @@ static struct sparse_part range_of(const struct product *p, unsigned part)
 static struct product product_of(struct kernel *kernel, const struct kernel_input *input,
                                  size_t outputs, float *ret_out)
 {
-    return (struct product){.cpu = kernel_cpu_of(kernel),
-                            .input = input,
-                            .outputs = outputs,
-                            .parts = kernel_layer_parts(input->columns, outputs),
-                            .ret_out = ret_out};
+    unsigned parts = kernel_layer_parts(input->columns, outputs);
+    bool divided = parts > 1 || input->indexed; /* the index is divided by inputs alone */
+    return (struct product){
+        .cpu = kernel_cpu_of(kernel),
+        .input = input,
+        .outputs = outputs,
+        .parts = parts,
+        .blocks = divided ? 1 : kernel_cpu_blocks(input->rows, input->columns * outputs),
+        .ret_out = ret_out};
 }
 
-static void run(struct product *p, void (*part)(void *context, unsigned part))
+static void run(struct product *p, unsigned parts, void (*part)(void *context, unsigned part))
 {
-    fork_join_run(p->cpu->pool, p->parts, part, p);
+    fork_join_run(p->cpu->pool, parts, part, p);
 }
 
 /* Where the part's sum over its inputs goes: the first one's into y itself. */
@@ -70,31 +93,75 @@ static float *sum_of_part(const struct product *p, unsigned part)
 }
 
 /* The sparse product adds to what is there: B copies of the bias, or zeros. */
+static void multiply_sparse(const struct product *p, const struct sparse_part *range, float *y)
+{
+    size_t rows = p->input->rows;
+    if (range->number > 0)
+        memset(y, 0, rows * p->outputs * sizeof(*y));
+    for (size_t row = 0; range->number == 0 && row < rows; row++)
+        memcpy(y + row * p->outputs, p->bias, p->outputs * sizeof(*y));
+    p->cpu->loops->multiply(&p->cpu->sparse, range, p->weights, p->outputs, y);
+}
+
 static void forward_part(void *context, unsigned part)
 {
     const struct product *p = context;
     struct sparse_part range = range_of(p, part);
-    size_t rows = p->input->rows, columns = p->input->columns;
-    float *y = sum_of_part(p, part);
-    if (!p->input->indexed) {
+    if (p->input->indexed)
+        multiply_sparse(p, &range, sum_of_part(p, part));
+    else
         blas_multiply(&(struct blas_product){
-            .m = rows,
+            .m = p->input->rows,
             .n = p->outputs,
             .k = range.end - range.begin,
             .a = p->input->values + range.begin,
-            .a_stride = columns,
+            .a_stride = p->input->columns,
             .b = p->weights + range.begin * p->outputs,
             .b_stride = p->outputs,
-            .c = y,
+            .c = sum_of_part(p, part),
             .c_stride = p->outputs,
         });
-        return;
-    }
-    if (part > 0)
-        memset(y, 0, rows * p->outputs * sizeof(*y));
-    for (size_t row = 0; part == 0 && row < rows; row++)
-        memcpy(y + row * p->outputs, p->bias, p->outputs * sizeof(*y));
-    p->cpu->loops->multiply(&p->cpu->sparse, &range, p->weights, p->outputs, y);
+}
+
+/* Adds the sums of all parts, and what the products leave out, for rows [begin, end): the dense
+ * product's bias is added by the pass that applies the ReLU. It can differ from the sparse one by a
+ * rounding, so the choice must depend on the batch alone (sparse_batch_worth()). */
+static void finish(const struct product *p, size_t begin, size_t end)
+{
+    const struct cpu_loops *loops = p->cpu->loops;
+    size_t at = begin * p->outputs, count = (end - begin) * p->outputs;
+    for (unsigned part = 1; part < p->parts; part++)
+        loops->add(p->ret_out + at, sum_of_part(p, part) + at, count);
+    if (!p->input->indexed)
+        loops->finish_rows(p->ret_out + at, end - begin, p->outputs, p->bias, p->relu);
+    else if (p->relu)
+        loops->finish_rows(p->ret_out + at, 1, count, NULL, true);
+}
+
+static void finish_part(void *context, unsigned part)
+{
+    const struct product *p = context;
+    finish(p, fork_join_begin(p->input->rows, p->finish_parts, part, 1),
+           fork_join_begin(p->input->rows, p->finish_parts, part + 1, 1));
+}
+
+static void forward_block(void *context, unsigned block)
+{
+    const struct product *p = context;
+    size_t begin = fork_join_begin(p->input->rows, p->blocks, block, 1);
+    size_t end = fork_join_begin(p->input->rows, p->blocks, block + 1, 1);
+    blas_multiply(&(struct blas_product){
+        .m = end - begin,
+        .n = p->outputs,
+        .k = p->input->columns,
+        .a = p->input->values + begin * p->input->columns,
+        .a_stride = p->input->columns,
+        .b = p->weights,
+        .b_stride = p->outputs,
+        .c = p->ret_out + begin * p->outputs,
+        .c_stride = p->outputs,
+    });
+    finish(p, begin, end);
 }
 
 /* Room for the sums of all parts but the first; grows with the first batch of a size. */
@@ -111,29 +178,27 @@ static enum error reserve_sums(struct kernel_cpu *cpu, size_t count)
     return OK;
 }
 
-/* x[B,I] w[I,O]: the sums of the parts are added in order. The dense product's bias is added by the
- * pass that applies the ReLU. It can differ from the sparse one by a rounding, so the choice must
- * depend on the batch alone (sparse_batch_worth()). */
+/* x[B,I] w[I,O]: the sums of the parts are added in order. */
 enum error kernel_cpu_forward(struct kernel *kernel, const struct kernel_input *input,
                               const float *weights, const float *bias, size_t outputs,
                               enum activation activation, float *ret_y)
 {
     struct kernel_cpu *cpu = kernel_cpu_of(kernel);
     struct product p = product_of(kernel, input, outputs, ret_y);
+    size_t count = input->rows * outputs;
     p.weights = weights;
     p.bias = bias;
-    size_t count = input->rows * outputs;
-    bool relu = activation == ACTIVATION_RELU;
+    p.relu = activation == ACTIVATION_RELU;
+    p.finish_parts = kernel_cpu_parts(cpu, count, FINISH_VALUES);
     enum error error = reserve_sums(cpu, (p.parts - 1) * count);
     if (error)
         return error;
-    run(&p, forward_part);
-    for (unsigned part = 1; part < p.parts; part++)
-        cpu->loops->add(ret_y, sum_of_part(&p, part), count);
-    if (!input->indexed)
-        cpu->loops->finish_rows(ret_y, input->rows, outputs, bias, relu);
-    else if (relu)
-        cpu->loops->finish_rows(ret_y, 1, count, NULL, true);
+    if (p.blocks > 1) {
+        run(&p, p.blocks, forward_block);
+        return OK;
+    }
+    run(&p, p.parts, forward_part);
+    run(&p, p.finish_parts, finish_part);
     return OK;
 }
 
@@ -142,6 +207,7 @@ static void backward_part(void *context, unsigned part)
     const struct product *p = context;
     struct sparse_part range = range_of(p, part);
     if (p->input->indexed) {
+        sparse_batch_index_columns(&p->cpu->sparse, &range);
         p->cpu->loops->multiply_transposed(&p->cpu->sparse, &range, p->y_gradient, p->outputs,
                                            p->ret_out);
         return;
@@ -160,8 +226,8 @@ static void backward_part(void *context, unsigned part)
     });
 }
 
-/* dw[I,O] = x^T[I,B] dy[B,O], db[O] = column sums of dy. Columns of x are indexed here, at most
- * once per batch, rather than with its rows: a batch that is only scored never needs them. */
+/* dw[I,O] = x^T[I,B] dy[B,O], db[O] = column sums of dy. Columns of x are indexed here rather than
+ * with its rows: a batch that is only scored never needs them. */
 enum error kernel_cpu_backward(struct kernel *kernel, const struct kernel_input *input,
                                const float *y_gradient, size_t outputs, float *ret_weights_gradient,
                                float *ret_bias_gradient)
@@ -170,34 +236,46 @@ enum error kernel_cpu_backward(struct kernel *kernel, const struct kernel_input 
     struct product p = product_of(kernel, input, outputs, ret_weights_gradient);
     p.y_gradient = y_gradient;
     cpu->loops->sum_columns(y_gradient, input->rows, outputs, ret_bias_gradient);
-    if (input->indexed)
-        sparse_batch_index_columns(&cpu->sparse);
-    run(&p, backward_part);
+    run(&p, p.parts, backward_part);
     return OK;
+}
+
+/* dx of rows and inputs, each [begin, end). */
+static void backward_input(const struct product *p, size_t begin, size_t end, size_t first,
+                           size_t last)
+{
+    size_t columns = p->input->columns;
+    blas_multiply(&(struct blas_product){
+        .b_transpose = BLAS_TRANSPOSED,
+        .m = end - begin,
+        .n = last - first,
+        .k = p->outputs,
+        .a = p->y_gradient + begin * p->outputs,
+        .a_stride = p->outputs,
+        .b = p->weights + first * p->outputs,
+        .b_stride = p->outputs,
+        .c = p->ret_out + begin * columns + first,
+        .c_stride = columns,
+    });
+    for (size_t row = begin; row < end; row++) {
+        size_t at = row * columns + first;
+        p->cpu->loops->mask_positive(p->ret_out + at, p->input->values + at, last - first);
+    }
 }
 
 static void backward_input_part(void *context, unsigned part)
 {
     const struct product *p = context;
     struct sparse_part range = range_of(p, part);
-    size_t columns = p->input->columns;
-    blas_multiply(&(struct blas_product){
-        .b_transpose = BLAS_TRANSPOSED,
-        .m = p->input->rows,
-        .n = range.end - range.begin,
-        .k = p->outputs,
-        .a = p->y_gradient,
-        .a_stride = p->outputs,
-        .b = p->weights + range.begin * p->outputs,
-        .b_stride = p->outputs,
-        .c = p->ret_out + range.begin,
-        .c_stride = columns,
-    });
-    for (size_t row = 0; row < p->input->rows; row++) {
-        size_t at = row * columns + range.begin;
-        p->cpu->loops->mask_positive(p->ret_out + at, p->input->values + at,
-                                     range.end - range.begin);
-    }
+    backward_input(p, 0, p->input->rows, range.begin, range.end);
+}
+
+static void backward_input_block(void *context, unsigned block)
+{
+    const struct product *p = context;
+    size_t rows = p->input->rows;
+    backward_input(p, fork_join_begin(rows, p->blocks, block, 1),
+                   fork_join_begin(rows, p->blocks, block + 1, 1), 0, p->input->columns);
 }
 
 /* dx[B,I] = dy[B,O] w^T[O,I], zero where x is not positive: x[B,I] is the output of the ReLU
@@ -209,6 +287,9 @@ enum error kernel_cpu_backward_input(struct kernel *kernel, const struct kernel_
     struct product p = product_of(kernel, input, outputs, ret_input_gradient);
     p.weights = weights;
     p.y_gradient = y_gradient;
-    run(&p, backward_input_part);
+    if (p.blocks > 1)
+        run(&p, p.blocks, backward_input_block);
+    else
+        run(&p, p.parts, backward_input_part);
     return OK;
 }

@@ -17,7 +17,7 @@ static size_t words_of(size_t count)
     return (count + SPARSE_BATCH_WORD - 1) / SPARSE_BATCH_WORD;
 }
 
-/* Uses, for B rows and F columns: row_bits [B, ceil(F / 64)], column_bits [ceil(B / 64), F], and
+/* Uses, for B rows and F columns: row_bits [ceil(F / 64), B], column_bits [ceil(B / 64), F], and
  * for each part a panel [64, 128]: rows of dy in the backward product, of w in the forward one.
  * Aligned to 64 bytes, so that a vector is in one cache line. */
 enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows, size_t columns)
@@ -67,25 +67,32 @@ static void begin(struct sparse_batch *sparse, const float *values, const uint8_
     sparse->rows = rows;
     sparse->columns = columns;
     sparse->row_words = words_of(columns);
-    sparse->has_columns = false;
 }
 
-/* One pass over x[B,F]: also counts, so that a dense batch needs no second pass. */
-void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops,
-                        const float *values, size_t rows, size_t columns)
+void sparse_batch_set(struct sparse_batch *sparse, const float *values, size_t rows, size_t columns)
 {
     begin(sparse, values, NULL, rows, columns);
-    sparse->count = loops->index_rows(values, rows, columns, sparse->row_bits);
 }
 
-void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loops *loops,
-                              const uint8_t *bytes, float scale, size_t rows, size_t columns)
+void sparse_batch_set_bytes(struct sparse_batch *sparse, const uint8_t *bytes, float scale,
+                            size_t rows, size_t columns)
 {
     begin(sparse, NULL, bytes, rows, columns);
     for (size_t byte = 0; sparse->scale != scale && byte < SPARSE_BATCH_BYTES; byte++)
         sparse->table[byte] = (float)byte * scale;
     sparse->scale = scale;
-    sparse->count = loops->index_bytes(bytes, rows, columns, sparse->row_bits);
+}
+
+/* One pass over the values: also counts, so that a dense batch needs no second pass. */
+size_t sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops, size_t first,
+                          size_t end)
+{
+    size_t column = first * SPARSE_BATCH_WORD, stride = sparse->columns;
+    size_t columns = (end < sparse->row_words ? end * SPARSE_BATCH_WORD : stride) - column;
+    uint64_t *bits = sparse->row_bits + first * sparse->rows;
+    if (sparse->bytes)
+        return loops->index_bytes(sparse->bytes + column, sparse->rows, columns, stride, bits);
+    return loops->index_floats(sparse->values + column, sparse->rows, columns, stride, bits);
 }
 
 /* Bit i of word j becomes bit j of word i: squares of 32, 16, ... 1 bits change places with those
@@ -102,25 +109,25 @@ static void transpose(uint64_t words[SPARSE_BATCH_WORD])
     }
 }
 
-/* Not needed for evaluation: only the backward product reads by columns. */
-void sparse_batch_index_columns(struct sparse_batch *sparse)
+/* Not needed for evaluation: only the backward product reads by columns. The words at a part's ends
+ * are transposed by both of its neighbours, each of which stores its own columns. */
+void sparse_batch_index_columns(struct sparse_batch *sparse, const struct sparse_part *part)
 {
-    uint64_t *ret = sparse->column_bits;
-    for (size_t row = 0; row < sparse->rows && !sparse->has_columns; row += SPARSE_BATCH_WORD) {
+    for (size_t row = 0; row < sparse->rows; row += SPARSE_BATCH_WORD) {
         size_t rows =
             sparse->rows - row < SPARSE_BATCH_WORD ? sparse->rows - row : SPARSE_BATCH_WORD;
-        for (size_t word = 0; word < sparse->row_words; word++) {
+        uint64_t *column_bits = sparse->column_bits + row / SPARSE_BATCH_WORD * sparse->columns;
+        for (size_t column = part->begin, end; column < part->end; column = end) {
+            size_t word = column / SPARSE_BATCH_WORD;
             uint64_t words[SPARSE_BATCH_WORD] = {0};
-            for (size_t i = 0; i < rows; i++)
-                words[i] = sparse->row_bits[(row + i) * sparse->row_words + word];
+            memcpy(words, sparse->row_bits + word * sparse->rows + row, rows * sizeof(*words));
             transpose(words);
-            size_t left = sparse->columns - word * SPARSE_BATCH_WORD;
-            size_t columns = left < SPARSE_BATCH_WORD ? left : SPARSE_BATCH_WORD;
-            memcpy(ret, words, columns * sizeof(*ret));
-            ret += columns;
+            end = (word + 1) * SPARSE_BATCH_WORD;
+            end = end < part->end ? end : part->end;
+            memcpy(column_bits + column, words + column % SPARSE_BATCH_WORD,
+                   (end - column) * sizeof(*words));
         }
     }
-    sparse->has_columns = true;
 }
 
 /* Nothing is timed here: a choice that depended on the machine's load would change the bits of a

@@ -32,10 +32,9 @@ struct sparse_batch {
     float scale; /* from which `table` was computed */
     size_t rows, columns;
     size_t count;          /* of nonzeros */
-    size_t row_words;      /* words of row_bits per row */
-    uint64_t *row_bits;    /* [B, row_words] bit c of word w: column 64 w + c */
+    size_t row_words;      /* of bits a row: ceil(F / 64) */
+    uint64_t *row_bits;    /* [row_words, B] bit c of word w: column 64 w + c */
     uint64_t *column_bits; /* [words of rows, F] bit r of word w: row 64 w + r */
-    bool has_columns;      /* column_bits are those of this batch */
     float *floats;         /* [B,F] scratch, for the kernel: a dense batch of bytes */
     float *panels;         /* [parts, 64, strip] scratch of products, 64-byte aligned */
     size_t rows_limit, columns_limit;
@@ -53,15 +52,19 @@ enum error sparse_batch_reserve(struct sparse_batch *sparse, size_t rows,
                                 size_t columns) MUST_CHECK;
 void sparse_batch_release(struct sparse_batch *sparse);
 
-/* Indexes a batch (within the reserved size) by rows. `values` is borrowed until the next call. */
-void sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops,
-                        const float *values, size_t rows, size_t columns);
+/* Begins a batch (within the reserved size). `values` is borrowed until the next one. */
+void sparse_batch_set(struct sparse_batch *sparse, const float *values, size_t rows,
+                      size_t columns);
 /* The same for bytes that stand for themselves times `scale`, rounded once. `scale` must make no
  * product but that of 0 zero. */
-void sparse_batch_index_bytes(struct sparse_batch *sparse, const struct cpu_loops *loops,
-                              const uint8_t *bytes, float scale, size_t rows, size_t columns);
-/* Also indexes by columns, unless that is done for this batch. */
-void sparse_batch_index_columns(struct sparse_batch *sparse);
+void sparse_batch_set_bytes(struct sparse_batch *sparse, const uint8_t *bytes, float scale,
+                            size_t rows, size_t columns);
+/* Indexes columns [64 first, 64 end), all rows of them; returns how many values are not zero, which
+ * `count` shall be the sum of. All columns must be indexed before products over the index. */
+size_t sparse_batch_index(struct sparse_batch *sparse, const struct cpu_loops *loops, size_t first,
+                          size_t end);
+/* Indexes the part's columns by rows, too, once all are indexed. */
+void sparse_batch_index_columns(struct sparse_batch *sparse, const struct sparse_part *part);
 
 /* The scratch of a part. */
 float *sparse_batch_panel(const struct sparse_batch *sparse, unsigned number);
