@@ -419,8 +419,9 @@ static bool some_above_zero(const struct frame *frame, const double *numbers)
 enum error design_fields_resolve(const struct frame *frame, const char *text, const char *store_uri,
                                  char **ret_text)
 {
+    static const char measured[] = "{\"column\":"; /* a label may be called column, too */
     struct design_fields fields = {.p = 0};
-    bool measures = text && strstr(text, "\"column\"");
+    bool measures = text && strncmp(text, measured, strlen(measured)) == 0;
     enum error error = measures ? design_fields_parse(frame, "neyman", false, text, &fields) : OK;
     if (error)
         return error;

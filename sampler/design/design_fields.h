@@ -70,11 +70,11 @@ bool design_has_field(const char *design, bool replacement, const char *name);
 enum error design_fields_check_names(const char *design, bool replacement,
                                      const cJSON *object) MUST_CHECK;
 
-/* {"column":NAME} tells what to measure, {"column":NAME,"deviations":{...}} the result, and only
- * the latter makes an order: converts the former to the latter by reading the column from the store
- * at `store_uri` (label_deviations.h; O(N), not on an event loop). Returns any other text
- * unchanged. The caller frees it. store_uri NULL: ERROR_USAGE, the frame does not say where its
- * units are. */
+/* `text` is canonical. {"column":NAME} tells what to measure, {"column":NAME,"deviations":{...}}
+ * the result, and only the latter makes an order: converts the former to the latter by reading the
+ * column from the store at `store_uri` (label_deviations.h; O(N), not on an event loop). Returns
+ * any other text unchanged. The caller frees it. store_uri NULL: ERROR_USAGE, the frame does not
+ * say where its units are. */
 enum error design_fields_resolve(const struct frame *frame, const char *text, const char *store_uri,
                                  char **ret_text) MUST_CHECK;
 

@@ -242,6 +242,10 @@ static void test_a_column_becomes_its_deviations(void **state)
     assert_ok(design_fields_resolve(frame, "{\"p\":2,\"k\":8}", NULL, &text));
     assert_string_equal(text, "{\"p\":2,\"k\":8}");
     free(text);
+    const char *of_label = "{\"shares\":{\"b\":1,\"column\":2}}";
+    assert_ok(design_fields_resolve(frame, of_label, NULL, &text));
+    assert_string_equal(text, of_label);
+    free(text);
     assert_ok(design_fields_resolve(frame, NULL, NULL, &text));
     assert_string_equal(text, "");
     free(text);
