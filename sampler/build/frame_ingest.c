@@ -190,13 +190,14 @@ enum error frame_ingest_open(struct frame_ingest *ingest, const char *uri, const
 
 void frame_ingest_close(struct frame_ingest *ingest)
 {
+    if (!ingest->store) /* a zeroed one: its descriptor is not ours */
+        return;
     spool_release(&ingest->ids);
     class_column_release(&ingest->labels);
     class_column_release(&ingest->groups);
     spool_release(&ingest->weights);
     spool_store_release(&ingest->aside);
     free(ingest->block);
-    ingest->block = NULL;
     store_close(ingest->store);
     ingest->store = NULL;
 }

@@ -37,7 +37,7 @@ struct frame_ingest {
  * stop_requested(). */
 enum error frame_ingest_open(struct frame_ingest *ingest, const char *uri, const char *path,
                              uint64_t memory_bytes) MUST_CHECK;
-/* Legal for a zeroed one. */
+/* Legal for a zeroed one, and for a closed one. */
 void frame_ingest_close(struct frame_ingest *ingest);
 
 /* ERROR_INPUT naming the location of both rows. */

@@ -362,6 +362,20 @@ static void test_rows_are_named_where_they_stand(void **state)
     assert_int_equal(access(path_in("out"), F_OK), -1);
 }
 
+/* The build ends before its first column: standard input stays open. */
+static void test_a_place_that_is_not_there_closes_nothing(void **state)
+{
+    char uri[512];
+    static const struct listed_unit units[] = {{5, "a"}, {7, "b"}};
+    (void)state;
+    write_list(folder, "some.csv", units, 2, uri);
+    int descriptor = open("/dev/null", O_RDONLY);
+    assert_int_equal(dup2(descriptor, STDIN_FILENO), STDIN_FILENO);
+    assert_fails(frame_build_file(uri, path_in("none/out"), 0), ERROR_NOT_FOUND, "none/out");
+    assert_int_not_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+    close(descriptor);
+}
+
 static void test_what_a_killed_build_left_is_removed(void **state)
 {
     static const char *const left[] = {"out.tmp.123.0", "out.tmp.4000000.17"};
@@ -449,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_rows_by_class),
         cmocka_unit_test(test_a_file_holds_what_the_frame_in_memory_holds),
         cmocka_unit_test(test_rows_are_named_where_they_stand),
+        cmocka_unit_test(test_a_place_that_is_not_there_closes_nothing),
         cmocka_unit_test(test_what_a_killed_build_left_is_removed),
         cmocka_unit_test(test_a_write_back_that_fails_is_a_failure),
         cmocka_unit_test(test_a_stop_ends_the_build),
