@@ -31,35 +31,37 @@ static size_t find(const struct index_set *set, int64_t index)
     return low;
 }
 
-static enum error grow(struct index_set *set)
+/* Room for `count` ranges. */
+static enum error reserve(struct index_set *set, size_t count)
 {
     void *ranges = set->ranges;
-    if (set->count >= INDEX_SET_LIMIT)
+    if (count > INDEX_SET_LIMIT)
         return error_set(ERROR_MEMORY, "a set of batches falls into more than %d ranges",
                          INDEX_SET_LIMIT);
-    enum error error = array_grow(&ranges, &set->capacity, set->count + 1, sizeof(*set->ranges),
-                                  "a set of batches");
+    enum error error =
+        array_grow(&ranges, &set->capacity, count, sizeof(*set->ranges), "a set of batches");
     set->ranges = ranges;
     return error;
 }
 
-/* Replaces ranges [begin, end) by the `count` ranges at `with`; there is room. */
-static void replace(struct index_set *set, size_t begin, size_t end, const struct index_range *with,
-                    size_t count)
+/* Replaces ranges [begin, end) by the `count` ranges at `with`. */
+static enum error replace(struct index_set *set, size_t begin, size_t end,
+                          const struct index_range *with, size_t count)
 {
+    enum error error = reserve(set, set->count - (end - begin) + count);
+    if (error || (begin == end && count == 0))
+        return error;
     memmove(set->ranges + begin + count, set->ranges + end,
             (set->count - end) * sizeof(*set->ranges));
     memcpy(set->ranges + begin, with, count * sizeof(*with));
     set->count = set->count - (end - begin) + count;
+    return OK;
 }
 
 enum error index_set_add(struct index_set *set, struct index_range range)
 {
     if (range.first >= range.end)
         return OK;
-    enum error error = grow(set);
-    if (error)
-        return error;
     size_t begin = range.first > 0 ? find(set, range.first - 1) : 0; /* one that touches, too */
     size_t end = begin;
     for (; end < set->count && set->ranges[end].first <= range.end; end++) {
@@ -68,8 +70,7 @@ enum error index_set_add(struct index_set *set, struct index_range range)
         if (set->ranges[end].end > range.end)
             range.end = set->ranges[end].end;
     }
-    replace(set, begin, end, &range, 1);
-    return OK;
+    return replace(set, begin, end, &range, 1);
 }
 
 enum error index_set_remove(struct index_set *set, struct index_range range)
@@ -78,9 +79,6 @@ enum error index_set_remove(struct index_set *set, struct index_range range)
     size_t count = 0, begin = find(set, range.first), end = begin;
     if (range.first >= range.end)
         return OK;
-    enum error error = grow(set);
-    if (error)
-        return error;
     for (; end < set->count && set->ranges[end].first < range.end; end++) {
         struct index_range old = set->ranges[end];
         if (old.first < range.first)
@@ -88,16 +86,12 @@ enum error index_set_remove(struct index_set *set, struct index_range range)
         if (old.end > range.end)
             left[count++] = (struct index_range){range.end, old.end};
     }
-    replace(set, begin, end, left, count);
-    return OK;
+    return replace(set, begin, end, left, count);
 }
 
 enum error index_set_copy(struct index_set *set, const struct index_set *from)
 {
-    void *ranges = set->ranges;
-    enum error error =
-        array_grow(&ranges, &set->capacity, from->count, sizeof(*set->ranges), "a set of batches");
-    set->ranges = ranges;
+    enum error error = reserve(set, from->count);
     if (error)
         return error;
     if (from->count > 0)

@@ -116,7 +116,28 @@ static void test_a_set_within_another_one(void **unused)
     (void)unused;
 }
 
+/* At its limit it refuses another range, and takes what needs none. */
+static void test_a_full_set_still_changes(void **unused)
+{
+    struct index_set set = {.count = 0};
+    for (int64_t i = 0; i < INDEX_SET_LIMIT; i++)
+        assert_ok(index_set_add(&set, (struct index_range){3 * i, 3 * i + 2}));
+    assert_int_equal(set.count, INDEX_SET_LIMIT);
+    assert_fails(index_set_add(&set, (struct index_range){4 * INDEX_SET_LIMIT, INT64_MAX}),
+                 ERROR_MEMORY, "more than 1048576 ranges");
+    assert_ok(index_set_add(&set, (struct index_range){3, 4}));
+    assert_ok(index_set_remove(&set, (struct index_range){6, 7}));
+    assert_int_equal(set.count, INDEX_SET_LIMIT);
+    assert_ok(index_set_add(&set, (struct index_range){2, 3}));
+    assert_int_equal(set.count, INDEX_SET_LIMIT - 1);
+    assert_ok(index_set_remove(&set, (struct index_range){9, 11}));
+    assert_int_equal(set.count, INDEX_SET_LIMIT - 2);
+    index_set_release(&set);
+    (void)unused;
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_full_set_still_changes),
     cmocka_unit_test(test_it_holds_what_was_added_and_not_removed),
     cmocka_unit_test(test_gaps_are_what_it_does_not_hold),
     cmocka_unit_test(test_a_set_within_another_one),
