@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/design/weight_sums.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@
 
 #define MANTISSA_BITS 53
 #define EXPONENT_BIAS 1075 /* a double is mantissa * 2^(exponent - 1075) */
+#define LEFT_BITS 100      /* at least, of the sum without the certain units */
 
 static const char memory[] = "the sums of the units' weights";
 
@@ -41,21 +42,14 @@ static inline weight fixed(double number, int scale)
     return value > 0 ? value : 1;
 }
 
-weight weight_of(const struct weight_sums *sums, int64_t row)
-{
-    return fixed(sums->weights[row], sums->scale);
-}
-
-/* A unit's contribution to the sums. */
 static inline weight drawn_weight(const struct weight_sums *sums, int64_t row)
 {
-    weight own = weight_of(sums, row);
-    return sums->certain > 0 && own >= sums->certain ? 0 : own;
+    return weight_sums_is_certain(sums, row) ? 0 : fixed(sums->weights[row], sums->scale);
 }
 
-static inline bool is_certain(const struct weight_sums *sums, int64_t row)
+weight weight_of(const struct weight_sums *sums, int64_t row)
 {
-    return sums->certain > 0 && weight_of(sums, row) >= sums->certain;
+    return drawn_weight(sums, row);
 }
 
 /* ---- reading the column ------------------------------------------------- */
@@ -88,63 +82,69 @@ static unsigned bits_of(weight value)
     return bits;
 }
 
-static weight sum_all(const struct weight_sums *sums)
+static weight sum_drawn(const struct weight_sums *sums)
 {
     weight sum = 0;
     for (int64_t row = 0; row < sums->units; row++)
-        sum += weight_of(sums, row);
+        sum += drawn_weight(sums, row);
     return sum;
 }
 
-/* Starts at a scale at which N times the largest weight fits, and ends at the one that uses all
- * bits. (Truncated weights may round to slightly more; there is room for it.) */
+/* Starts at a scale at which N times the largest drawn weight fits, and ends at the one that uses
+ * all bits. (Truncated weights may round to slightly more; there is room for it.) */
 static void choose_scale(struct weight_sums *sums, double largest)
 {
     int exponent;
     (void)mantissa_of(largest, &exponent);
     int unit_bits = (int)bits_of((weight)(uint64_t)sums->units);
     sums->scale = WEIGHT_BITS - MANTISSA_BITS - unit_bits - exponent;
-    sums->scale += WEIGHT_BITS - (int)bits_of(sum_all(sums));
+    sums->scale += WEIGHT_BITS - (int)bits_of(sum_drawn(sums));
 }
 
 /* ---- certain units ------------------------------------------------------ */
 
-/* Units of at least `limit`: their number and sum. */
-static weight sum_above(const struct weight_sums *sums, weight limit, int64_t *ret_count)
+/* Makes units of at least `limit` certain; returns their sum, and the largest of the others. */
+static weight take_certain(struct weight_sums *sums, weight limit, double *ret_largest)
 {
     weight sum = 0;
-    int64_t count = 0;
+    double least = sums->certain;
+    double largest = 0;
     for (int64_t row = 0; row < sums->units; row++) {
-        weight own = weight_of(sums, row);
+        double number = sums->weights[row];
+        weight own = drawn_weight(sums, row);
         if (own >= limit) {
             sum += own;
-            count++;
+            sums->certain_units++;
+            least = number < least ? number : least;
+        } else if (own > 0 && number > largest) {
+            largest = number;
         }
     }
-    *ret_count = count;
+    sums->certain = least;
+    *ret_largest = largest;
     return sum;
 }
 
-/* The limit only falls: certain units stay certain. */
+/* Without those that are certain, others may be. If they have nearly all of the weight, what is
+ * left gets a scale of its own, before it has too few bits. */
 static void find_certain(struct weight_sums *sums, int64_t size, int64_t some)
 {
-    weight total = sum_all(sums);
-    weight left = total;
+    weight left = sum_drawn(sums);
+    weight taken = 1;
     if (size == some) {
-        sums->certain = 1;
+        sums->certain = DBL_TRUE_MIN;
         sums->certain_units = some;
         return;
     }
-    for (int64_t taken = 0; taken < size;) {
-        uint64_t wanted = (uint64_t)(size - taken);
-        weight limit = left / wanted + (left % wanted != 0);
-        int64_t count;
-        weight above = sum_above(sums, limit, &count);
-        if (count == taken)
-            break;
-        sums->certain = limit;
-        sums->certain_units = taken = count;
-        left = total - above;
+    while (taken > 0) {
+        uint64_t wanted = (uint64_t)(size - sums->certain_units);
+        double largest;
+        taken = take_certain(sums, left / wanted + (left % wanted != 0), &largest);
+        left -= taken;
+        if (bits_of(left) < LEFT_BITS) {
+            choose_scale(sums, largest);
+            left = sum_drawn(sums);
+        }
     }
 }
 
@@ -178,7 +178,7 @@ static void sum_blocks(struct weight_sums *sums)
         for (; row < end; row++) {
             sum += drawn_weight(sums, row);
             if (sums->certain_before)
-                certain += is_certain(sums, row);
+                certain += weight_sums_is_certain(sums, row);
         }
         sums->before[block + 1] = sums->before[block] + sum;
         if (sums->certain_before)
@@ -237,7 +237,8 @@ enum error weight_sums_init(struct weight_sums *sums, const struct frame *frame,
         return error_set(ERROR_USAGE, "design weighted needs weights, and the frame has none; name "
                                       "a weight column in the store's URI, as "
                                       "csv:train.csv?weight=COLUMN");
-    *sums = (struct weight_sums){.weights = frame_weights(frame), .units = frame_units(frame)};
+    *sums = (struct weight_sums){
+        .weights = frame_weights(frame), .units = frame_units(frame), .certain = INFINITY};
     enum error error = init(sums, frame, size);
     if (error)
         weight_sums_release(sums);
@@ -330,7 +331,7 @@ int64_t weight_sums_certain_row(const struct weight_sums *sums, int64_t c)
     }
     int64_t row = low * WEIGHT_BLOCK;
     for (int64_t left = c - sums->certain_before[low];; row++) {
-        if (is_certain(sums, row) && left-- == 0)
+        if (weight_sums_is_certain(sums, row) && left-- == 0)
             return row;
     }
 }
@@ -339,6 +340,6 @@ int64_t weight_sums_certain_rank(const struct weight_sums *sums, int64_t row)
 {
     int64_t rank = sums->certain_before[row / WEIGHT_BLOCK];
     for (int64_t other = row / WEIGHT_BLOCK * WEIGHT_BLOCK; other < row; other++)
-        rank += is_certain(sums, other);
+        rank += weight_sums_is_certain(sums, other);
     return rank;
 }

@@ -34,7 +34,7 @@ static double weighted_probability(const struct order *order, int64_t row)
     weight own = weight_of(sums, row);
     if (order->replacement)
         return (double)frame_units(order->frame) * ((double)own / (double)sums->total);
-    if (sums->certain > 0 && own >= sums->certain)
+    if (weight_sums_is_certain(sums, row))
         return 1;
     if (own == 0)
         return 0;
@@ -56,12 +56,9 @@ static enum error share_out(const struct order *order, double *shares)
         return ERROR_MEMORY;
     double points = (double)(order->epoch_positions - sums->certain_units);
     for (int64_t row = 0; row < frame_units(frame); row++) {
-        weight own = weight_of(sums, row);
         uint32_t label = frame_label(frame, row);
-        if (sums->certain > 0 && own >= sums->certain)
-            shares[label]++;
-        else
-            drawn[label] += own;
+        shares[label] += weight_sums_is_certain(sums, row);
+        drawn[label] += weight_of(sums, row);
     }
     for (uint32_t label = 0; label < frame_labels(frame); label++) {
         if (drawn[label] > 0)
@@ -249,10 +246,10 @@ static int64_t place_of(const struct order *order, const struct epoch *epoch, in
 {
     const struct weight_sums *sums = &weighted_of(order)->sums;
     weight own = weight_of(sums, row);
+    if (weight_sums_is_certain(sums, row))
+        return weight_sums_certain_rank(sums, row);
     if (own == 0)
         return -1;
-    if (sums->certain > 0 && own >= sums->certain)
-        return weight_sums_certain_rank(sums, row);
     struct sample sample = sample_of(order, epoch);
     weight before = weight_sums_before(sums, row);
     uint64_t j = first_point(&sample, before);

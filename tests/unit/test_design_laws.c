@@ -368,6 +368,36 @@ static void test_certain_units_come_in_every_sample(void **state)
     frame_free(frame);
 }
 
+/* However heavy the certain units are, the others come by their own weights, and some of them may
+ * be certain, too. */
+static void test_weights_beside_certain_units(void **state)
+{
+    (void)state;
+    enum { UNITS = 8, SIZE = 4, EPOCHS = 3000 };
+    static const double weights[UNITS] = {3, 1e300, 2, 1, 1e280, 5, 1e-300, 4};
+    static const double wanted[UNITS] = {0.4, 1, 4.0 / 15, 2.0 / 15, 1, 2.0 / 3, 0, 8.0 / 15};
+    int64_t seen[UNITS] = {0}, rows[SIZE];
+    double *own = malloc(sizeof(weights)), probability;
+    memcpy(own, weights, sizeof(weights));
+    struct frame *frame = weighted_frame(UNITS, own);
+    struct order *order = new_order(frame, "weighted", "{\"size\":4}", 5);
+    for (int64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        order_rows(order, SIZE * epoch, SIZE, rows);
+        for (int i = 0; i < SIZE; i++) {
+            seen[rows[i]]++;
+            assert_int_equal(order_position(order, rows[i], epoch), SIZE * epoch + i);
+        }
+    }
+    for (int64_t row = 0; row < UNITS; row++) {
+        double off = (double)seen[row] - wanted[row] * EPOCHS;
+        order_probabilities(order, &row, 1, &probability);
+        assert_true(probability > 0 && fabs(probability - wanted[row]) < 1e-12);
+        assert_true(fabs(off) <= 5 * sqrt(wanted[row] * (1 - wanted[row]) * EPOCHS));
+    }
+    order_free(order);
+    frame_free(frame);
+}
+
 /* More than 2^24 weights: units at the far end come as often as they should. */
 static void test_more_weights_than_2_24(void **state)
 {
@@ -639,6 +669,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_weights_of_any_size),
     cmocka_unit_test(test_each_weight_holds_its_points),
     cmocka_unit_test(test_certain_units_come_in_every_sample),
+    cmocka_unit_test(test_weights_beside_certain_units),
     cmocka_unit_test(test_more_weights_than_2_24),
     cmocka_unit_test(test_wrong_weights_are_named),
     cmocka_unit_test(test_one_unit),
