@@ -16,11 +16,12 @@
 
 #define NAMES_SHOWN 8
 
-/* Welford's recurrence for one label. */
+/* Welford's recurrence for one label. The square of a double may be too large or too small for
+ * one. */
 struct spread {
     int64_t count;
-    double mean;
-    double squares; /* sum of squared differences from the mean */
+    long double mean;
+    long double squares; /* sum of squared differences from the mean */
 };
 
 struct survey {
@@ -37,9 +38,9 @@ struct survey {
 
 static void add_value(struct spread *spread, double value)
 {
-    double before = value - spread->mean;
+    long double before = value - spread->mean;
     spread->count++;
-    spread->mean += before / (double)spread->count;
+    spread->mean += before / (long double)spread->count;
     spread->squares += before * (value - spread->mean);
 }
 
@@ -149,7 +150,7 @@ enum error label_deviations(const struct frame *frame, const char *store_uri, co
     for (uint32_t label = 0; !error && label < labels; label++) {
         const struct spread *spread = &survey.spreads[label];
         if (spread->count > 1)
-            deviations[label] = sqrt(spread->squares / (double)(spread->count - 1));
+            deviations[label] = (double)sqrtl(spread->squares / (long double)(spread->count - 1));
     }
     store_close(survey.store);
     free(survey.spreads);

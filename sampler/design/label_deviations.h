@@ -14,7 +14,7 @@
  * Welford's recurrence: sqrt(sum of squared differences / (n - 1)); 0 for a label of one unit.
  * `column` is the name of a feature or of the weight, and the only one read; ERROR_USAGE naming the
  * existing features, or a value that is not a finite number. ERROR_CONFLICT if the store lacks a
- * unit of the frame. Memory: 24 bytes per label. The caller frees *ret_deviations [L]. */
+ * unit of the frame. Memory: 56 bytes per label. The caller frees *ret_deviations [L]. */
 enum error label_deviations(const struct frame *frame, const char *store_uri, const char *column,
                             double **ret_deviations) MUST_CHECK;
 

@@ -170,6 +170,30 @@ static void test_deviations_of_a_column(void **state)
     unit_folder_remove(folder);
 }
 
+/* Weights whose squares no double holds. */
+static void test_deviations_of_very_large_and_small_weights(void **state)
+{
+    char folder[256], path[400], uri[512];
+    struct frame *frame;
+    double *deviations;
+    (void)state;
+    unit_folder_make(folder);
+    snprintf(path, sizeof(path), "%s/weights.csv", folder);
+    snprintf(uri, sizeof(uri), "csv:%s?label=label&weight=w", path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("label,w,x\na,1e-300,0\na,3e-300,0\nb,1e300,0\nb,3e300,0\nc,0,0\nc,1.5e308,0\n", file);
+    assert_int_equal(fclose(file), 0);
+    assert_ok(frame_build(uri, &frame));
+    assert_ok(label_deviations(frame, uri, "w", &deviations));
+    assert_true(fabs(deviations[0] / 1e-300 - sqrt(2)) < 1e-12);
+    assert_true(fabs(deviations[1] / 1e300 - sqrt(2)) < 1e-12);
+    assert_true(fabs(deviations[2] / 1.5e308 - sqrt(0.5)) < 1e-12);
+    free(deviations);
+    frame_free(frame);
+    unit_folder_remove(folder);
+}
+
 /* A row file has its features in one piece, of which the column is one: the figures are those of
  * the CSV file, which is read by columns, for each element. */
 static void check_in_a_piece(const char *folder, enum element element)
@@ -275,6 +299,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_one_text_for_one_thing),
     cmocka_unit_test(test_all_else_is_named),
     cmocka_unit_test(test_deviations_of_a_column),
+    cmocka_unit_test(test_deviations_of_very_large_and_small_weights),
     cmocka_unit_test(test_deviations_of_a_column_in_a_piece),
     cmocka_unit_test(test_a_column_becomes_its_deviations),
     cmocka_unit_test(test_the_list_is_complete),
