@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -136,6 +138,22 @@ enum error file_open_own(const char *path, int flags, int *ret_descriptor)
     if (descriptor < 0)
         return refuse_open(path, errno, false);
     return check_kind(descriptor, path, false, ret_descriptor);
+}
+
+int file_open_unnamed(const char *folder)
+{
+    char path[PATH_MAX];
+    int descriptor = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (descriptor >= 0)
+        return descriptor;
+    if (snprintf(path, sizeof(path), "%s/tombola-XXXXXX", folder) >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    descriptor = mkostemp(path, O_CLOEXEC); /* file systems without O_TMPFILE */
+    if (descriptor >= 0)
+        unlink(path);
+    return descriptor;
 }
 
 /* ---- reading ------------------------------------------------------------ */

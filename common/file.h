@@ -43,6 +43,10 @@ enum error file_as_input(enum error error, const char *path);
  * it does not exist. */
 enum error file_open_own(const char *path, int flags, int *ret_descriptor) MUST_CHECK;
 
+/* A file without a name in `folder`, gone once it is closed, for reading and writing. Returns a
+ * descriptor; -1: errno. */
+int file_open_unnamed(const char *folder);
+
 /* Resolves symbolic links: files written next to it, or in its place, use this name. Returns `path`
  * itself if it leads nowhere. free() it; NULL: no memory, the error is set. */
 char *file_real_path(const char *path);

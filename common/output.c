@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "common/stop.h"
 
@@ -71,29 +72,12 @@ enum error output_open_standard(struct output **ret_output)
     return output_open(STDOUT_FILENO, STANDARD_NAME, ret_output);
 }
 
-static int make_temporary(const char *folder)
-{
-    char path[4096];
-    int descriptor = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (descriptor >= 0)
-        return descriptor;
-    int length = snprintf(path, sizeof(path), "%s/tombola-XXXXXX", folder);
-    if (length < 0 || (size_t)length >= sizeof(path)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    descriptor = mkostemp(path, O_CLOEXEC); /* file systems without O_TMPFILE */
-    if (descriptor >= 0)
-        unlink(path);
-    return descriptor;
-}
-
 enum error output_open_temporary(struct output **ret_output)
 {
     const char *folder = getenv("TMPDIR");
     if (!folder || !folder[0])
         folder = "/tmp";
-    int descriptor = make_temporary(folder);
+    int descriptor = file_open_unnamed(folder);
     if (descriptor < 0)
         return error_set_errno(ERROR_IO, errno,
                                "cannot make a temporary file in %s (TMPDIR names another folder)",

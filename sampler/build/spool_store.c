@@ -2,14 +2,13 @@
 #include "sampler/build/spool_store.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/file.h"
 #include "common/huge_memory.h"
 
 #define ARENA_BYTES ((size_t)4 << 20)
@@ -73,24 +72,6 @@ enum error spool_store_take(struct spool_store *store, size_t bytes, void **ret_
 
 /* ---- the file ----------------------------------------------------------- */
 
-/* For file systems without unnamed files: it has a name for an instant. */
-static enum error create_and_unlink(struct spool_store *store)
-{
-    size_t bytes = strlen(store->beside) + 64;
-    char *path = array_new(bytes, 1, "a file's name");
-    if (!path)
-        return ERROR_MEMORY;
-    snprintf(path, bytes, "%s.tmp.%d.rows", store->beside, (int)getpid());
-    store->descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    enum error error = OK;
-    if (store->descriptor < 0)
-        error = error_set_errno(ERROR_IO, errno, "cannot create %s", path);
-    else
-        unlink(path);
-    free(path);
-    return error;
-}
-
 static enum error open_file(struct spool_store *store)
 {
     if (store->descriptor >= 0)
@@ -101,9 +82,13 @@ static enum error open_file(struct spool_store *store)
     char *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = '\0';
-    store->descriptor = open(slash ? folder : ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    const char *place = slash ? folder : ".";
+    store->descriptor = file_open_unnamed(place);
+    enum error error = OK;
+    if (store->descriptor < 0)
+        error = error_set_errno(ERROR_IO, errno, "cannot make a temporary file in %s", place);
     free(folder);
-    return store->descriptor >= 0 ? OK : create_and_unlink(store);
+    return error;
 }
 
 enum error spool_store_write(struct spool_store *store, const void *data, size_t bytes,
