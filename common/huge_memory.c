@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define HUGE_BYTES ((size_t)2 << 20)
 
@@ -28,7 +29,7 @@ void *huge_memory_new(size_t bytes, const char *what)
     if (room == wanted)
         return memory;
     size_t before = (HUGE_BYTES - (uintptr_t)memory % HUGE_BYTES) % HUGE_BYTES;
-    size_t page = 4096;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t behind = (before + wanted + page - 1) / page * page;
     if (before > 0)
         munmap(memory, before);
