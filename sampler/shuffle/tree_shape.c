@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/divisor.h"
 #include "sampler/shuffle/tree_cells.h"
 
 #define ONE_Q32 (UINT64_C(1) << 32)
@@ -114,12 +115,7 @@ static void build(struct shape *shape, uint32_t k, bool with_largest)
  * parts of a position before and after a boundary are multiples of gcd(n, m) / m. */
 static uint64_t own_error_q32(int64_t size, int64_t left_size)
 {
-    int64_t divisor = size;
-    for (int64_t rest = left_size; rest != 0;) {
-        int64_t next = divisor % rest;
-        divisor = rest;
-        rest = next;
-    }
+    int64_t divisor = common_divisor(size, left_size);
     return (uint64_t)(((wide)(uint64_t)(size - divisor) << 32) / (uint64_t)size) + 1;
 }
 
