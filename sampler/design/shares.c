@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
+#include "common/decimal.h"
+#include "common/text.h"
 
 #define DECIMAL_DIGITS 18 /* a mantissa of 17 digits; powers of ten below 2^63 */
 
@@ -16,26 +18,13 @@ typedef unsigned __int128 wide;
 
 /* ---- as decimals -------------------------------------------------------- */
 
-struct decimal {
-    uint64_t mantissa; /* no trailing zero */
-    int exponent;      /* of ten */
-};
-
+/* Without trailing zeros in the mantissa. */
 static struct decimal decimal_of(double number)
 {
-    char text[40];
-    for (int digits = 14; digits <= 16; digits++) {
-        snprintf(text, sizeof(text), "%.*e", digits, number);
-        if (strtod(text, NULL) == number)
-            break;
-    }
-    struct decimal decimal = {.mantissa = (uint64_t)(text[0] - '0')};
-    const char *digit = text + 2; /* after the decimal point, whatever the locale uses */
-    for (; *digit != 'e'; digit++) {
-        decimal.mantissa = 10 * decimal.mantissa + (uint64_t)(*digit - '0');
-        decimal.exponent--;
-    }
-    decimal.exponent += (int)strtol(digit + 1, NULL, 10);
+    char text[TEXT_REAL_BYTES];
+    struct decimal decimal;
+    text_of_real(number, text);
+    (void)decimal_scan(text, strlen(text), &decimal);
     while (decimal.mantissa % 10 == 0) {
         decimal.mantissa /= 10;
         decimal.exponent++;
