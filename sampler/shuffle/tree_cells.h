@@ -12,7 +12,7 @@
  *     of the positions that lie inside it, all alike.
  *
  * Therefore:
- *   - Every position goes left with probability m / n, exactly (to 2^-64).
+ *   - Every position goes left with probability m / n (to 2^-32: coins and choices have 32 bits).
  *   - Of the first t positions, t m / n rounded down or up go left: less than 1 off.
  *   - Positions in cells that do not touch are independent, near ones repel each other: no stride
  *     and no taking of turns sees one side more often than chance would let it.
