@@ -139,7 +139,8 @@ static enum error read_rows(struct body *body, struct stream_definition *definit
         return error;
     const char *colon = strchr(rows, ':');
     if (colon &&
-        text_parse_integer(rows, (size_t)(colon - rows), 0, INT64_MAX, &definition->rows_begin) &&
+        text_parse_integer(rows, (size_t)(colon - rows), 0, INT64_MAX - 1,
+                           &definition->rows_begin) &&
         text_parse_integer(colon + 1, strlen(colon + 1), definition->rows_begin + 1, INT64_MAX,
                            &definition->rows_end))
         return OK;

@@ -91,6 +91,7 @@ def test_everything_that_a_stream_can_be_told(server):
     ({"name": "x", "seed": 1.5}, 400, "1.5"), ({"name": "x", "epochs": -1}, 400, '"epochs"'),
     ({"name": "x", "tail": "cut"}, 400, "cut"), ({"name": "x", "lease_s": 0}, 400, '"lease_s"'),
     ({"name": "x", "lease_s": "5"}, 400, '"lease_s" is a text'), ({"name": "x", "rows": "5:5"}, 400, '"rows"'),
+    ({"name": "x", "rows": "9223372036854775807:5"}, 400, '"rows" is'),
     ({"name": "x", "rows": "0:1001"}, 400, "1001"), ({"name": "x", "split": "dev"}, 400, "dev"),
     ({"name": "x", "replacement": 1}, 400, '"replacement"'), ({"name": "x", "position": -1}, 400, '"position"'),
     ({"name": "x", "epochs": 1, "position": 1001}, 400, "1000"), ({"name": "x", "colour": "red"}, 400, "colour"),
