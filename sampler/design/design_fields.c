@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "sampler/design/label_deviations.h"
+#include "sampler/frame/frame_view.h"
 
 #define TEXT_LIMIT_BYTES (64 << 20)
 #define NAMES_BYTES 128
@@ -153,13 +154,23 @@ static enum error take_text(const struct design_field *field, const cJSON *item,
     return *ret_text ? OK : error_set_memory(strlen(item->valuestring) + 1, "a column's name");
 }
 
+static bool some_above_zero(const struct frame *frame, const double *numbers)
+{
+    for (uint32_t label = 0; label < frame_labels(frame); label++) {
+        if (numbers[label] > 0)
+            return true;
+    }
+    return false;
+}
+
+/* A label that a part of the frame has no unit of is no mistake: nothing of it can be drawn. */
 static enum error take_label_number(const struct frame *frame, const struct design_field *field,
                                     const cJSON *item, double *numbers)
 {
     char shown[TEXT_QUOTE_BYTES];
     text_quote(shown, sizeof(shown), item->string, strlen(item->string));
     int64_t label = frame_find_label(frame, item->string);
-    if (label < 0)
+    if (label < 0 && !frame_view_drops_label(frame, item->string))
         return error_set(ERROR_USAGE,
                          "%s: the frame has no label %s; it has %" PRIu32 ", from \"%s\" to \"%s\"",
                          field->name, shown, frame_labels(frame), frame_label_text(frame, 0),
@@ -169,7 +180,8 @@ static enum error take_label_number(const struct frame *frame, const struct desi
         enum error error = refuse_value(field, item, "a number of at least 0");
         return error_prefix(error, "label %s: ", shown);
     }
-    numbers[label] = number;
+    if (label >= 0)
+        numbers[label] = number;
     return OK;
 }
 
@@ -177,7 +189,6 @@ static enum error take_label_numbers(const struct frame *frame, const struct des
                                      const cJSON *object, double **ret_numbers)
 {
     const cJSON *item;
-    bool some = false;
     if (!cJSON_IsObject(object))
         return refuse_value(field, object, "an object {\"label\": number of at least 0}");
     double *numbers = array_new(frame_labels(frame), sizeof(*numbers), numbers_memory);
@@ -190,9 +201,8 @@ static enum error take_label_numbers(const struct frame *frame, const struct des
             free(numbers);
             return error;
         }
-        some = some || item->valuedouble > 0;
     }
-    if (!some) {
+    if (!some_above_zero(frame, numbers)) {
         free(numbers);
         return error_set(ERROR_USAGE,
                          "%s: no label has a number above 0, so that nothing would "
@@ -405,15 +415,6 @@ enum error design_fields_canonical(const struct frame *frame, const char *design
         error = design_fields_text(frame, &fields, ret_text);
     design_fields_release(&fields);
     return error;
-}
-
-static bool some_above_zero(const struct frame *frame, const double *numbers)
-{
-    for (uint32_t label = 0; label < frame_labels(frame); label++) {
-        if (numbers[label] > 0)
-            return true;
-    }
-    return false;
 }
 
 enum error design_fields_resolve(const struct frame *frame, const char *text, const char *store_uri,

@@ -47,8 +47,8 @@ struct design_field {
 /* All fields in canonical order; the last has no name. */
 const struct design_field *design_field_list(void);
 
-/* Parses and checks `text`, a JSON object ("" or NULL: none). The caller calls
- * design_fields_release(). */
+/* Parses and checks `text`, a JSON object ("" or NULL: none). Labels that `frame`, a view, has
+ * dropped are left out. The caller calls design_fields_release(). */
 enum error design_fields_parse(const struct frame *frame, const char *design, bool replacement,
                                const char *text, struct design_fields *ret_fields) MUST_CHECK;
 void design_fields_release(struct design_fields *fields);

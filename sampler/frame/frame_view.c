@@ -253,3 +253,9 @@ bool frame_view_keeps_labels(const struct frame *view, const struct frame *whole
     return view->labels.dictionary.texts == whole->labels.dictionary.texts &&
            view->labels.count == whole->labels.count;
 }
+
+bool frame_view_drops_label(const struct frame *view, const char *text)
+{
+    return view->whole && frame_find_label(view->whole, text) >= 0 &&
+           frame_find_label(view, text) < 0;
+}

@@ -42,4 +42,7 @@ static inline bool frame_view_is_whole(const struct frame *whole, int64_t rows_b
  * for a view that drops no label. */
 bool frame_view_keeps_labels(const struct frame *view, const struct frame *whole);
 
+/* Is it a label of which the whole has units, and the view none? */
+bool frame_view_drops_label(const struct frame *view, const char *text);
+
 #endif

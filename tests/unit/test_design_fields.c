@@ -130,6 +130,29 @@ static void test_all_else_is_named(void **state)
 
 /* ---- deviations that are measured --------------------------------------- */
 
+/* The same shares serve a part of the frame, by the labels that it has. */
+static void test_labels_that_a_part_lacks_are_left_out(void **state)
+{
+    (void)state;
+    struct frame *frame = labelled_frame(), *part;
+    struct order *order;
+    assert_ok(frame_view(frame, 0, 5, NULL, SPLIT_NONE, &part));
+    assert_ok(order_new(
+        part, &(struct design){.name = "quota", .fields = "{\"shares\":{\"3\":1,\"11\":2}}"},
+        &order));
+    assert_string_equal(order_fields(order), "{\"shares\":{\"3\":1}}");
+    assert_true(order_epoch_positions(order) == 1 && order_label_share(order, 3) == 1);
+    order_free(order);
+    const struct design none = {.name = "neyman", .fields = "{\"deviations\":{\"3\":0,\"11\":2}}"};
+    assert_fails(order_new(part, &none, &order), ERROR_USAGE, "no label has a number above 0");
+    const struct design wrong = {.name = "quota", .fields = "{\"shares\":{\"3\":1,\"12\":2}}"};
+    assert_fails(order_new(part, &wrong, &order), ERROR_USAGE, "the frame has no label \"12\"");
+    const struct design minus = {.name = "quota", .fields = "{\"shares\":{\"3\":1,\"11\":-2}}"};
+    assert_fails(order_new(part, &minus, &order), ERROR_USAGE, "shares is -2");
+    frame_free(part);
+    frame_free(frame);
+}
+
 static void write_store(const char *folder, char uri[512])
 {
     char path[400];
@@ -298,6 +321,7 @@ static void test_the_list_is_complete(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_one_text_for_one_thing),
     cmocka_unit_test(test_all_else_is_named),
+    cmocka_unit_test(test_labels_that_a_part_lacks_are_left_out),
     cmocka_unit_test(test_deviations_of_a_column),
     cmocka_unit_test(test_deviations_of_very_large_and_small_weights),
     cmocka_unit_test(test_deviations_of_a_column_in_a_piece),
