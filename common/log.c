@@ -104,8 +104,10 @@ static size_t escape(char *out, const char *text)
         if (byte == '"' || byte == '\\') {
             out[length++] = '\\';
             out[length++] = (char)byte;
-        } else if (byte < 0x20) {
+        } else if (byte < 0x20 || byte == 0x7f) {
             length += (size_t)sprintf(out + length, "\\u%04x", byte);
+        } else if (utf8 && byte == 0xc2 && (unsigned char)text[1] < 0xa0) { /* C1 controls */
+            length += (size_t)sprintf(out + length, "\\u%04x", (unsigned char)*++text);
         } else {
             out[length++] = byte >= 0x80 && !utf8 ? '?' : (char)byte;
         }

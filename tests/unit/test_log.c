@@ -93,6 +93,17 @@ static void test_fields_of_a_text_line(void **state)
                                      "odd=\"a b=\\\"c\\\"\\u000a\" empty=\"\"\n"));
 }
 
+/* A label may hold what acts on a terminal: U+009B begins a sequence as ESC [ does. */
+static void test_fields_do_not_act_on_a_terminal(void **state)
+{
+    (void)state;
+    listen_in();
+    log_event(LOG_WARNING, "labels",
+              log_text("first", "\x1b[2J\xc2\x9b"
+                                "31m\x7f\xc2\xa0\xc3\x9b"));
+    assert_non_null(strstr(logged(), " first=\"\\u001b[2J\\u009b31m\\u007f\xc2\xa0\xc3\x9b\"\n"));
+}
+
 static void test_fields_of_a_json_line(void **state)
 {
     (void)state;
@@ -387,6 +398,7 @@ static void test_a_pipe_that_nobody_reads(void **state)
 static const struct CMUnitTest tests[] = {
     TEST(test_levels_are_called_as_the_option_calls_them),
     TEST(test_fields_of_a_text_line),
+    TEST(test_fields_do_not_act_on_a_terminal),
     TEST(test_fields_of_a_json_line),
     TEST(test_long_values_are_cut),
     TEST(test_long_messages_are_cut_between_characters),
