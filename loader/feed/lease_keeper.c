@@ -214,15 +214,22 @@ static enum error renew(struct lease_keeper *keeper)
     return error;
 }
 
-/* One round of what is due. A failed request was retried for as long as patience lasts: the
- * pullers, which see the same failure or ask for that of acks, end the feed. */
+static void warn(const struct lease_keeper *keeper)
+{
+    log_warning("leases of worker %s: %s", keeper->worker, error_message());
+}
+
+/* One round of what is due; leases are also renewed while acks fail. A failed request was retried
+ * for as long as patience lasts: the pullers, which see the same failure or ask for that of acks,
+ * end the feed. */
 static void do_round(struct lease_keeper *keeper, bool renews)
 {
-    enum error acked;
+    enum error acked, renewed = renews ? renew(keeper) : OK;
+    if (renewed)
+        warn(keeper);
     bool told = work(keeper, true, &acked);
-    enum error renewed = !acked && renews ? renew(keeper) : OK;
-    if (acked || renewed)
-        log_warning("leases of worker %s: %s", keeper->worker, error_message());
+    if (acked)
+        warn(keeper);
     pthread_mutex_lock(&keeper->lock);
     /* As many as fill a request go at once: a pause would bound how fast batches can be acked. */
     bool is_full = keeper->done >= AT_ONCE;

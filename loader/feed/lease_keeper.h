@@ -22,7 +22,7 @@
 
 struct lease_keeper;
 
-/* `worker`: 1 to 128 of [A-Za-z0-9._:-], unique; NULL or "": HOST-PID and some digits. ERROR_USAGE:
+/* `worker`: 1 to 128 of [A-Za-z0-9._:-], unique; NULL: HOST-PID and some digits. ERROR_USAGE:
  * not such a name, or another feed of this process has it. */
 enum error lease_keeper_start(const char *url, const struct http_credentials *credentials,
                               const char *stream, const char *worker, int64_t patience_ms,

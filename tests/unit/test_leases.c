@@ -396,6 +396,26 @@ static void test_more_leases_than_one_request_renews(void **state)
     lender_stop(lender);
 }
 
+/* Both are tried again, a second later: a sampler that refuses at once is not asked all the time. */
+static void test_leases_are_renewed_while_acks_fail(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    atomic_store(&lender->refusal, 403);
+    lend(keeper, 5, 600000, 1);
+    lend(keeper, 6, 300, 1);
+    lease_keeper_done(keeper, 5);
+    int tries = 2000;
+    while (!begins_asked(lender, "/extend ") && tries-- > 0)
+        usleep(1000);
+    lease_keeper_stop(keeper);
+    assert_true(begins_asked(lender, "/ack 5"));
+    assert_true(begins_asked(lender, "/extend "));
+    assert_true(questions(lender) < 20);
+    lender_stop(lender);
+}
+
 static void test_an_ack_that_comes_too_late(void **state)
 {
     (void)state;
@@ -649,6 +669,7 @@ int main(void)
         cmocka_unit_test(test_what_others_have_is_not_handed_out),
         cmocka_unit_test(test_what_nobody_knows_is_handed_out),
         cmocka_unit_test(test_more_leases_than_one_request_renews),
+        cmocka_unit_test(test_leases_are_renewed_while_acks_fail),
         cmocka_unit_test(test_an_ack_that_comes_too_late),
         cmocka_unit_test(test_a_sampler_that_refuses),
         cmocka_unit_test(test_acks_that_fail_while_somebody_waits),
