@@ -374,10 +374,11 @@ enum error ring_take_copied(struct ring *ring, int64_t sequence, int64_t deadlin
     bool wakes_copier = false;
     pthread_mutex_lock(&ring->lock);
     struct slot *slot = find_for_caller(ring, sequence);
-    enum error error = check_stopped(ring);
+    enum error error = check_for(ring, sequence);
     if (!error && ring->counts[SLOT_BUSY] == ring_targets(ring))
-        error = error_set(ERROR_USAGE, "all %zu batches are out; put one back first",
-                          ring_targets(ring));
+        error = error_set(
+            ERROR_USAGE, "all %zu batches are out; put one back first, or give the feed more slots",
+            ring_targets(ring));
     if (!error && !slot)
         error = wait_for_copied(ring, sequence, deadline_ns, &slot);
     if (!error) {

@@ -357,6 +357,23 @@ static void test_who_waits_for_a_copy_copies_the_next(void **state)
     ring_free(ring);
 }
 
+/* An end behind which batches lie ready: the device failed as an earlier one was put back. */
+static void test_what_lies_behind_the_end_is_not_delivered(void **state)
+{
+    (void)state;
+    struct ring *ring = make_ring(4);
+    struct slot *slot;
+    for (int64_t i = 0; i < 2; i++) {
+        fill(ring, i);
+        copy(ring, i);
+    }
+    assert_ok(ring_take_copied(ring, 0, INT64_MAX, &slot));
+    end(ring, 0, ERROR_IO, "the device is gone");
+    ring_put(ring, slot);
+    assert_fails(ring_take_copied(ring, 1, INT64_MAX, &slot), ERROR_IO, "the device is gone");
+    ring_free(ring);
+}
+
 static void test_stop_ends_everything(void **state)
 {
     (void)state;
@@ -675,6 +692,7 @@ int main(void)
         cmocka_unit_test(test_a_gpu_has_a_target_for_each_slot),
         cmocka_unit_test(test_takes_what_is_adjacent),
         cmocka_unit_test(test_what_lies_before_the_end_is_delivered),
+        cmocka_unit_test(test_what_lies_behind_the_end_is_not_delivered),
         cmocka_unit_test(test_stop_ends_everything),
         cmocka_unit_test(test_a_wait_for_a_batch_ends_in_time_and_when_interrupted),
         cmocka_unit_test(test_memory_stays_until_the_device_is_done_with_it),
