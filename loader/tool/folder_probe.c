@@ -588,8 +588,8 @@ enum error folder_probe_begin(const char *folder, struct folder_probe *ret_probe
     enum error error = mount_facts_find(folder, &probe->facts);
     if (error)
         return error;
-    snprintf(probe->folder, sizeof(probe->folder), "%s/.tombola-check-%d", folder, (int)getpid());
-    if (mkdir(probe->folder, 0700) != 0)
+    snprintf(probe->folder, sizeof(probe->folder), "%s/.tombola-check-XXXXXX", folder);
+    if (!mkdtemp(probe->folder))
         return error_set_errno(
             ERROR_IO, errno,
             "cannot write in %s, which stores can be read from, but no logdir, no --state and no "

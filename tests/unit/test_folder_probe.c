@@ -480,6 +480,17 @@ static void test_what_the_mount_says(void **state)
     }
 }
 
+/* Of a mount that containers share, in each of which it is process 1. */
+static void test_two_at_once_by_processes_of_one_number(void **state)
+{
+    struct folder_probe other;
+    (void)state;
+    assert_ok(folder_probe_begin(folder, &other));
+    assert_says("create", VERDICT_GOOD, "");
+    folder_probe_end(&other);
+    assert_says("lock", VERDICT_GOOD, "");
+}
+
 /* A signal ends what takes long. */
 static void test_a_signal(void **state)
 {
@@ -497,8 +508,13 @@ static void test_a_signal(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 static const struct CMUnitTest tests[] = {
-    TEST(test_all_is_well), TEST(test_calls_that_fail_or_lie), TEST(test_reading_that_fails),
-    TEST(test_a_slow_disk), TEST(test_clocks_that_differ),     TEST(test_what_the_mount_says),
+    TEST(test_all_is_well),
+    TEST(test_calls_that_fail_or_lie),
+    TEST(test_reading_that_fails),
+    TEST(test_a_slow_disk),
+    TEST(test_clocks_that_differ),
+    TEST(test_what_the_mount_says),
+    TEST(test_two_at_once_by_processes_of_one_number),
     TEST(test_a_signal),
 };
 
