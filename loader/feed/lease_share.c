@@ -28,9 +28,7 @@ void lease_share_drawn(struct lease_share *share, const struct sampler_batch *ba
         share->own /= 2;
         share->moved /= 2;
     }
-    int64_t next, most = WORKERS_LIMIT * rows;
-    if (__builtin_add_overflow(batch->first, rows, &next))
-        next = INT64_MAX;
+    int64_t next = batch->first + rows, most = WORKERS_LIMIT * rows;
     int64_t moved = next - share->position;
     share->own += rows;
     share->moved += moved < most ? moved : most;

@@ -20,6 +20,11 @@ static enum error check_header(const struct sampler_batch_header *header, bool l
                          "a batch of epoch %" PRId64 " at position %" PRId64
                          "; neither can be negative",
                          header->epoch, header->first);
+    if (header->first > INT64_MAX - header->rows)
+        return error_set(ERROR_INPUT,
+                         "a batch of %" PRIu32 " %s from position %" PRId64
+                         " on; no order is that long",
+                         header->rows, text_plural(header->rows, "unit", "units"), header->first);
     return OK;
 }
 

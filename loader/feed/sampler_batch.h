@@ -53,7 +53,7 @@ static inline size_t sampler_batch_bytes(size_t rows, bool listed)
 }
 
 struct sampler_batch {
-    int64_t epoch, first;
+    int64_t epoch, first;   /* first + rows does not overflow */
     size_t rows;            /* n, 1 to SAMPLER_BATCH_ROWS_LIMIT */
     const int64_t *ids;     /* [rows], borrowed */
     const uint32_t *labels; /* [rows], borrowed: numbers into GET /labels */
@@ -62,7 +62,8 @@ struct sampler_batch {
 
 /* Parses exactly one batch. `bytes` must be 8-byte aligned. ERROR_INPUT says which field is wrong,
  * its value and what is expected: another magic, unknown flags, a length that is not 32 + 12 n, no
- * units or too many, a negative epoch, first or id. Allocates nothing. */
+ * units or too many, a negative epoch, first or id, a last position beyond 2^63-1. Allocates
+ * nothing. */
 enum error sampler_batch_parse(const void *bytes, size_t length,
                                struct sampler_batch *ret_batch) MUST_CHECK;
 /* Parses the first of the batches listed in `bytes`; *ret_used is its length: the next one begins

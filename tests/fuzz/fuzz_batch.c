@@ -17,6 +17,7 @@ static void check(const struct sampler_batch *batch, bool listed, const char *by
     const char *end = (const char *)(batch->labels + batch->rows);
     assert(batch->rows > 0 && batch->rows <= SAMPLER_BATCH_ROWS_LIMIT);
     assert(batch->epoch >= 0 && batch->first >= 0);
+    assert(batch->first <= INT64_MAX - (int64_t)batch->rows);
     assert((const char *)batch->ids == bytes + sampler_batch_ids_at(listed));
     assert(listed ? end <= bytes + length : end == bytes + length);
     for (size_t i = 0; i < batch->rows; i++) {

@@ -77,8 +77,8 @@ static void test_within_an_epoch(void **state)
     assert_int_equal(lease_share_most(&tiny, ROWS, MANY), 1);
     struct lease_share huge = share_of(INT64_MAX, 3, 5);
     assert_int_equal(lease_share_most(&huge, 1, MANY), MANY + 4);
-    draw(&huge, INT64_MAX - 5, 100, 1);
-    draw(&huge, INT64_MAX, 100, 1);
+    draw(&huge, INT64_MAX - 105, 100, 1);
+    draw(&huge, INT64_MAX - 100, 100, 1);
     assert_int_equal(lease_share_most(&huge, 1, MANY), 1);
     struct lease_share unknown = {.epoch_draws = 0};
     assert_int_equal(lease_share_most(&unknown, ROWS, 0), INT64_MAX);

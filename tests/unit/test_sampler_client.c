@@ -68,6 +68,21 @@ static void test_wrong_bytes(void **state)
     }
 }
 
+/* Whoever adds its rows to its position stays within 64 bits. */
+static void test_a_batch_behind_every_order(void **state)
+{
+    (void)state;
+    struct bytes bytes = batch_bytes();
+    struct sampler_batch batch;
+    int64_t first = INT64_MAX - 3;
+    memcpy(bytes.data + 16, &first, sizeof(first));
+    assert_ok(sampler_batch_parse(bytes.data, sizeof(bytes.data), &batch));
+    first++;
+    memcpy(bytes.data + 16, &first, sizeof(first));
+    assert_fails(sampler_batch_parse(bytes.data, sizeof(bytes.data), &batch), ERROR_INPUT,
+                 "no order is that long");
+}
+
 static void test_every_other_length(void **state)
 {
     (void)state;
@@ -361,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_right_batch),
         cmocka_unit_test(test_wrong_bytes),
+        cmocka_unit_test(test_a_batch_behind_every_order),
         cmocka_unit_test(test_every_other_length),
         cmocka_unit_test(test_a_right_list),
         cmocka_unit_test(test_wrong_lists),
