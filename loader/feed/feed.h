@@ -189,15 +189,15 @@ void feed_interrupt(struct feed *feed);
 /* FEED_GRANTED: appends `count` batches (< 0: no end) from number `first` on to those granted
  * before. Any thread. ERROR_USAGE: more than 4096 separate runs are pending. */
 enum error feed_grant(struct feed *feed, int64_t first, int64_t count) MUST_CHECK;
-/* Not FEED_DRAW: the stream's description, from the first batch on; NULL before. Valid until
- * feed_close(). */
+/* FEED_INDEX, FEED_GRANTED: the stream's description, from the first batch on; NULL before. Valid
+ * until feed_close(). */
 const struct sampler_stream *feed_stream(const struct feed *feed);
 /* FEED_INDEX, from the first batch on: how many more feed_next() returns before the first whose
  * round_epoch is `epoch` or later (< 0: before ERROR_END); INT64_MAX: no end; -1: only the sampler
  * knows. The caller's thread. */
 int64_t feed_left(const struct feed *feed, int64_t epoch);
-/* After ERROR_END, not FEED_DRAW: the first batch that the stream does not have, or that was not
- * requested. */
+/* FEED_INDEX, FEED_GRANTED, after ERROR_END: the first batch that the stream does not have, or that
+ * was not requested. */
 int64_t feed_end_index(const struct feed *feed);
 /* Returns a batch; its slot is reused once all work now in `queue` is done. ERROR_USAGE: not a
  * batch of this feed, or not out. If the device fails, the batch is back as if dropped, and
