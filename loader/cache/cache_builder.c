@@ -2,30 +2,32 @@
 #include "loader/cache/cache_builder.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/errand.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/text.h"
-#include "common/thread.h"
 #include "common/uri.h"
 #include "loader/rows/rows_header.h"
 #include "loader/store/store_writer.h"
 
 #define LOOK_MS 200 /* between two checks for a cache that another program makes */
 #define WAIT_MS 50
+#define STOP_MS 500 /* a thread that goes on for longer after its end was requested is left */
 
 struct cache_builder {
     const struct cache_place *place; /* borrowed */
     struct store *inner;             /* borrowed */
-    pthread_t thread;
+    struct errand *errand;           /* its thread, which uses all of this */
     _Atomic bool cancelled, is_over;
     _Atomic(struct kept_rows *) kept; /* owned */
+    void (*release)(void *context);   /* frees what is borrowed; NULL: it is not stopped */
+    void *context;
 };
 
 /* ---- one cache ---------------------------------------------------------- */
@@ -163,7 +165,7 @@ static enum error make(struct cache_builder *builder, struct kept_rows **ret_kep
 
 /* ---- the thread --------------------------------------------------------- */
 
-static void *run(void *context)
+static void run(void *context)
 {
     struct cache_builder *builder = context;
     struct kept_rows *kept = NULL;
@@ -175,7 +177,15 @@ static void *run(void *context)
         log_warning("%s: %s; rows come from %s itself", builder->place->rows, error_message(),
                     store_info(builder->inner)->uri);
     atomic_store_explicit(&builder->is_over, true, memory_order_release);
-    return NULL;
+}
+
+static void free_builder(void *context)
+{
+    struct cache_builder *builder = context;
+    kept_rows_close(atomic_load(&builder->kept));
+    if (builder->release)
+        builder->release(builder->context);
+    free(builder);
 }
 
 enum error cache_builder_start(const struct cache_place *place, struct store *inner,
@@ -186,22 +196,31 @@ enum error cache_builder_start(const struct cache_place *place, struct store *in
         return ERROR_MEMORY;
     builder->place = place;
     builder->inner = inner;
-    enum error error = thread_start("tombola-keep", run, builder, &builder->thread);
-    if (error)
+    enum error error = errand_new(run, free_builder, builder, &builder->errand);
+    if (error) {
         free(builder);
+        return error;
+    }
+    error = errand_start(builder->errand, "tombola-keep");
+    if (error)
+        errand_leave(builder->errand);
     else
         *ret_builder = builder;
     return error;
 }
 
-void cache_builder_stop(struct cache_builder *builder)
+void cache_builder_stop(struct cache_builder *builder, void (*release)(void *context),
+                        void *context)
 {
-    if (!builder)
-        return;
+    struct errand *errand = builder->errand;
+    builder->release = release;
+    builder->context = context;
     atomic_store(&builder->cancelled, true);
-    pthread_join(builder->thread, NULL);
-    kept_rows_close(atomic_load(&builder->kept));
-    free(builder);
+    if (!errand_wait(errand, clock_deadline_ns(STOP_MS)))
+        log_warning("%s is closed while the thread that makes %s hangs: the thread is left behind "
+                    "with the memory it uses, until it returns",
+                    store_info(builder->inner)->uri, builder->place->rows);
+    errand_leave(errand);
 }
 
 struct kept_rows *cache_builder_kept(const struct cache_builder *builder)

@@ -25,12 +25,14 @@ struct cache_place {
 
 struct cache_builder;
 
-/* `place` and `inner` are borrowed until the builder is stopped. A failure is a warning in the log
- * that names the file; there is then no cache. */
+/* `place` and `inner` are borrowed until cache_builder_stop() releases them. A failure is a warning
+ * in the log that names the file; there is then no cache. */
 enum error cache_builder_start(const struct cache_place *place, struct store *inner,
                                struct cache_builder **ret_builder) MUST_CHECK;
-/* Waits for the thread, which stops after its current block of rows. NULL is legal. */
-void cache_builder_stop(struct cache_builder *builder);
+/* Ends the thread after its current block of rows, and then calls `release`, which frees what is
+ * borrowed: before this returns, or later on the thread, if that hangs in the system. */
+void cache_builder_stop(struct cache_builder *builder, void (*release)(void *context),
+                        void *context);
 
 /* The cache, borrowed until the stop; NULL: not yet, or never. Any thread. */
 struct kept_rows *cache_builder_kept(const struct cache_builder *builder);

@@ -281,10 +281,9 @@ static enum error kept_store_locate(struct store *base, int64_t row, char out[ST
     return error;
 }
 
-static void kept_store_close(struct store *base)
+static void release(void *context)
 {
-    struct kept_store *store = (struct kept_store *)base;
-    cache_builder_stop(store->builder);
+    struct kept_store *store = context;
     kept_rows_close(store->found);
     store_close(atomic_load(&store->inner));
     free(store->place.rows);
@@ -294,6 +293,15 @@ static void kept_store_close(struct store *base)
     feature_recipe_free(store->recipe);
     pthread_mutex_destroy(&store->lock);
     free(store);
+}
+
+static void kept_store_close(struct store *base)
+{
+    struct kept_store *store = (struct kept_store *)base;
+    if (store->builder)
+        cache_builder_stop(store->builder, release, store);
+    else
+        release(store);
 }
 
 static const struct store_ops kept_store_ops = {

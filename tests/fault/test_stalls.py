@@ -46,9 +46,9 @@ for batch in batches:
     assert tombola.tombola_feed_put(feed, None, batch) == 0
 print("hangs", flush=True)
 sys.stdin.readline()
-naps, closed = 0, threading.Thread(target=tombola.tombola_feed_close, args=(feed,))
+naps, closed = 0, threading.Thread(target=tombola.tombola_feed_close, args=(feed,), daemon=True)
 closed.start()
-while closed.is_alive():
+while closed.is_alive() and naps < 2000:  # one that hangs is told, too
     closed.join(0.01)
     naps += 1
 print(naps * 0.01, flush=True)
@@ -339,15 +339,14 @@ def wait_until_it_hangs(process, stall):
     wait_for(lambda: process.poll() is not None or (catches(process.pid, signal.SIGTERM) and is_at_rest(process.pid)), "it never waits")
 
 
-@pytest.mark.plain
-@pytest.mark.parametrize("stall", STALLS, indirect=True)
-def test_a_feed_closes(stall, request):
+def close_a_feed(stall, request, first, wait, variables=None):
+    """What it says; wait(pid): until nothing of it computes, before files and servers hang."""
     if SANITIZED:
         pytest.skip("the library needs the sanitizer's run time in the program")
     words = [*stall.prefix, sys.executable, "-c", CLOSER, ROOT / 'tests' / 'service', BUILD / "loader" / ".libs" / "libtombola.so", stall.url, stall.store,
-             int(stall.first)]
+             int(first)]
     with ended(subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, env=environment(), cwd=stall.tmp_path), stall) as closer:
+                                text=True, env=environment(variables), cwd=stall.tmp_path), stall) as closer:
         def expect(line):
             said = closer.stdout.readline()
             assert said == f"{line}\n", (said, closer.stderr.read())
@@ -357,6 +356,7 @@ def test_a_feed_closes(stall, request):
             closer.stdin.flush()
 
         expect("open")
+        wait(closer.pid)
         stall.begin()
         send("put")
         expect("hangs")
@@ -368,8 +368,27 @@ def test_a_feed_closes(stall, request):
         _, errors = closer.communicate(timeout=PATIENCE_S)
     report("close", request.node.callspec.id, seconds)
     assert closer.returncode == 0, errors
+    return errors
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("stall", STALLS, indirect=True)
+def test_a_feed_closes(stall, request):
+    errors = close_a_feed(stall, request, stall.first, lambda pid: None)
     if "hangs" in request.node.callspec.id:
         assert "hangs in the store" in errors, errors
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("stall", ["csv_hangs"], indirect=True)
+def test_a_feed_closes_while_its_cache_is_made(stall, request):
+    """Its own threads have nothing to do: all slots are full. The thread that makes the cache waits for three seconds
+    before it reads a file from the future."""
+    os.utime(stall.good, (time.time() + 86400,) * 2)
+    stall.stack.callback(os.utime, stall.good)
+    errors = close_a_feed(stall, request, 0, lambda pid: wait_for(lambda: is_at_rest(pid), "it never waits"),
+                          {"TOMBOLA_CACHE": str(stall.tmp_path / "kept")})
+    assert "that makes" in errors and "hangs" in errors, errors
 
 
 @pytest.mark.threads
