@@ -551,6 +551,20 @@ if ending != "with_error":
 """, "--epochs", 1, "--lease", 600, ENDING=ending, TRAINED=str(trained))
 
 
+def test_a_state_that_is_refused_trains_nothing(program):
+    """By lease: what ends the loop is its error, so that its batch is for others."""
+    program("""
+loader = tombola.Loader(url, store, batch_size=100)
+try:
+    for ids, labels, x in loader:
+        loader.state_dict()
+except tombola.UsageError:
+    loader.close()
+wait_for(lambda: status(url)["leased"] == 0)
+assert status(url)["acked"] == 0
+""", "--lease", 600)
+
+
 @pytest.mark.parametrize("call", ["next(loop)", "asyncio.run(anext(loop))"])
 @pytest.mark.parametrize("pull", ["lease", "index"])
 def test_a_batch_that_cannot_be_converted_is_not_trained(program, pull, call):

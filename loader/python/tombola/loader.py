@@ -388,11 +388,10 @@ class Loader:
         """With pull="index": progress, for Loader(state=...) or load_state_dict(), also with another `world`. A loop's current
         batch counts as trained: save after its step, with the model. Batches fetched ahead do not count. A state saved in a
         loop resumes with the rest of that loop, which is empty after its last batch; one saved behind it, with the next loop."""
+        self._check_index()
         self.done()
         with self._lock:
             begun = self._feed.stats()["batches"] > 0
-            if self._options["pull"] != _PULLS["index"]:
-                raise UsageError('a state is for pull="index"; the sampler records leases and draws itself')
             if not begun:
                 if self._state is not None:
                     return dict(self._state)
@@ -405,6 +404,10 @@ class Loader:
                     epoch = self._waiting[-1].round_epoch
         return {_STATE: json.loads(self._feed.state()), **({} if epoch is None else {_EPOCH: epoch})}
 
+    def _check_index(self) -> None:
+        if self._options["pull"] != _PULLS["index"]:
+            raise UsageError('a state is for pull="index"; the sampler records leases and draws itself')
+
     def _peek(self) -> None:
         """A state is saved also when there is no next batch, as the sampler is gone."""
         with contextlib.suppress(Error):
@@ -414,8 +417,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes from there, also in the middle of a loop; the first batch fails if the sampler has another order."""
         _parse(state)
-        if self._options["pull"] != _PULLS["index"]:
-            raise UsageError('a state is for pull="index"; the sampler records leases and draws itself')
+        self._check_index()
         self._options["first_index"] = 0
         self.close()
         self._open(state)
