@@ -327,7 +327,8 @@ class Loader:
     def _take(self, timeout_ms: int = -1) -> _core.Batch | Literal[False] | None:
         """The next batch, or the one left for the next loop. None: the stream has ended; False: timeout."""
         if self._waiting:
-            return self._waiting.pop()
+            with contextlib.suppress(IndexError):  # a task's thread may take it first
+                return self._waiting.pop()
         stream = 0 if self._gpu is None else current_stream(self._output, self._gpu)
         return self._feed.next(timeout_ms, stream)
 
