@@ -1427,6 +1427,24 @@ assert len(list(loop)) == 18, "the child took one"
 """, by=run)
 
 
+def test_a_child_does_not_get_what_a_loop_of_its_parent_left(program):
+    """The first batch of the next epoch."""
+    program("""
+loader = tombola.Loader(url, store, batch_size=1000)
+rows = sum(len(ids) for ids, labels, x in loader)
+child = os.fork()
+if child == 0:
+    try:
+        next(iter(loader))
+        os._exit(3)
+    except tombola.UsageError as error:
+        assert "forked" in str(error)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert rows + sum(len(ids) for ids, labels, x in loader) == 4000
+""", "--epochs", 2, by=run)
+
+
 @pytest.mark.parametrize("call", ["sys.exit()", "loader.close()", "next(loop)", "next(iter(loader))", "loader.state_dict()"])
 def test_a_child_does_not_wait_for_a_thread_of_its_parent(program, call):
     """At the fork another thread waits for a batch, and has the loader's locks."""

@@ -241,6 +241,7 @@ class Loader:
             if (one is None) != (of is None):
                 raise UsageError(f"{names} are {one} and {of}; both are given, or neither")
         self._lock = threading.RLock()  # a signal handler may save the state while its thread has it
+        self._waiting: list[_core.Batch] = []  # what a loop left for the next one
         _loaders.add(self)
         self._loops: weakref.WeakSet[Epoch] = weakref.WeakSet()
         self._newest: Callable[[], Epoch | None] = lambda: None
@@ -307,7 +308,7 @@ class Loader:
         # The epoch that the next loop gets, or the rest of; None: that of its first batch.
         self._epoch = epoch
         self._resumes = state is not None  # with the rest of a loop, even if that is empty
-        self._waiting: list[_core.Batch] = []  # what a loop left for the next one
+        self._waiting = []
         self._at_exit = weakref.finalize(self, _finish, self._feed, self._waiting, self._loops, _process_frame())
         multiprocessing.util.Finalize(self, self._at_exit, exitpriority=0)  # its processes end without atexit
 
@@ -467,13 +468,14 @@ class Loader:
 _loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
-def _renew_locks() -> None:
-    """In a child of fork(): those of the parent's other threads are never released here."""
+def _leave_to_parent() -> None:
+    """In a child of fork(), whose parent's other threads release no lock here, and whose parent trains what waits."""
     for loader in _loaders:
         loader._lock = threading.RLock()
+        loader._waiting.clear()
 
 
-os.register_at_fork(after_in_child=_renew_locks)
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _parse(state: Mapping[str, Any]) -> str:
