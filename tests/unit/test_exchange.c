@@ -19,15 +19,16 @@
 #include "trainer/exchange/stop_request.h"
 #include "trainer/wire/hello.h"
 
+#define SERVERS_MOST 3
 #define GENERATION 7
 #define GRANTS 16
 #define FEATURES_MOST 200
 #define NEVER INT64_MAX
 
-static struct cluster_task tasks[2];
+static struct cluster_task tasks[SERVERS_MOST];
 static struct cluster cluster;
 static struct exchange_options options;
-static int listeners[2], servers[2]; /* where they listen; the worker's connections to them */
+static int listeners[SERVERS_MOST], servers[SERVERS_MOST]; /* the worker's connections to them */
 static struct engine engine;
 static struct model *model;
 static struct exchange *exchange;
@@ -149,6 +150,11 @@ static void start_push(int64_t batch, size_t rows)
 
 /* ---- the servers --------------------------------------------------------- */
 
+static void use_servers(size_t count)
+{
+    cluster.task_count = cluster.begin[CLUSTER_EVALUATOR] = cluster.begin[CLUSTER_ROLES] = count;
+}
+
 static int prepare(void **state)
 {
     const struct engine_options computes = {.device = "cpu", .blas = "plain", .threads = 1};
@@ -157,14 +163,14 @@ static int prepare(void **state)
     make_folder(state);
     cluster_init(&cluster);
     cluster.is_alone = cluster.is_chief = false;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < SERVERS_MOST; i++) {
         tasks[i] =
             (struct cluster_task){.role = CLUSTER_PS, .index = (int64_t)i, .host = "127.0.0.1"};
         listeners[i] = listen_anywhere(&tasks[i].port);
         servers[i] = -1;
     }
     cluster.tasks = tasks;
-    cluster.task_count = cluster.begin[CLUSTER_EVALUATOR] = cluster.begin[CLUSTER_ROLES] = 2;
+    use_servers(2);
     options = (struct exchange_options){.cluster = &cluster,
                                         .tcp_only = true,
                                         .staleness = -1,
@@ -189,7 +195,7 @@ static int clear(void **state)
     }
     exchange_close(exchange);
     checkpoint_close(checkpoint);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < SERVERS_MOST; i++) {
         close(listeners[i]);
         if (servers[i] >= 0)
             close(servers[i]);
@@ -250,7 +256,8 @@ static void say_facts(void)
 
 static size_t floats_of(size_t index)
 {
-    return cluster.task_count == 1 ? model_parameters(model) : index + 1;
+    size_t parameters = model_parameters(model), count = cluster.task_count;
+    return parameters * (index + 1) / count - parameters * index / count;
 }
 
 struct reply {
@@ -303,11 +310,13 @@ static void begin_with(struct reply first)
     take_stream();
     expect(servers[0], WIRE_PULL);
     say_values(0, first);
-    if (cluster.task_count > 1) {
-        accept_worker(1);
-        say_type(1, WIRE_WELCOME);
-        expect(servers[1], WIRE_PULL);
-        say_values(1, (struct reply){.value = first.value, .step = first.step});
+    for (size_t i = 1; i < cluster.task_count; i++) {
+        accept_worker(i);
+        say_type(i, WIRE_WELCOME);
+    }
+    for (size_t i = 1; i < cluster.task_count; i++) {
+        expect(servers[i], WIRE_PULL);
+        say_values(i, (struct reply){.value = first.value, .step = first.step});
     }
     assert_done();
 }
@@ -315,11 +324,6 @@ static void begin_with(struct reply first)
 static void begin(void)
 {
     begin_with((struct reply){.granted = {4, 7}, .value = 1, .step = 3});
-}
-
-static void use_one_server(void)
-{
-    cluster.task_count = cluster.begin[CLUSTER_EVALUATOR] = cluster.begin[CLUSTER_ROLES] = 1;
 }
 
 static void assert_model(float first, float others, int64_t step)
@@ -420,7 +424,7 @@ static void test_a_description_that_is_asked_for_again(void **state)
 
 static void check_bad_step(int64_t step)
 {
-    use_one_server();
+    use_servers(1);
     begin();
     start_job(look_job);
     expect(servers[0], WIRE_PULL);
@@ -444,7 +448,7 @@ static void test_a_step_that_has_none_after_it(void **state)
 static void test_a_gradient_that_is_wanted_again_without_reason(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin();
     start_push(4, 1);
     expect(servers[0], WIRE_PUSH);
@@ -471,7 +475,7 @@ static void test_a_description_that_is_refused(void **state)
 static void test_a_training_that_is_another_one_now(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin();
     hang_up(0);
     start_push(4, 1);
@@ -534,7 +538,7 @@ static void test_a_server_that_forgot_is_told_again(void **state)
 static void test_a_server_that_forgot_hears_what_it_saved(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin_with((struct reply){.granted = {4, 7}, .value = 1, .step = 3, .is_saved = true});
     start_push(4, 1);
     expect(servers[0], WIRE_PUSH);
@@ -633,7 +637,7 @@ static void test_a_batch_without_rows_is_skipped(void **state)
 static void test_work_is_asked_for_until_there_is_some(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin_with((struct reply){.value = 1});
     start_job(refill_job);
     for (int i = 0; i < 2; i++) {
@@ -671,7 +675,7 @@ static void test_the_training_is_over(void **state)
 static void test_others_may_have_ended_it(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin();
     start_job(look_job);
     expect(servers[0], WIRE_PULL);
@@ -762,7 +766,7 @@ static void test_a_generation_that_is_over(void **state)
 static void test_values_of_another_generation_take_all_back(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin();
     start_job(look_job);
     expect(servers[0], WIRE_PULL);
@@ -877,7 +881,7 @@ static void test_a_server_that_is_lost_within_its_answer(void **state)
 {
     size_t whole = sizeof(struct wire_header) + sizeof(struct index_range) + 3 * sizeof(float);
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin();
     for (size_t bytes = 0; bytes < whole; bytes++) {
         int64_t batch = 20 + (int64_t)bytes;
@@ -903,7 +907,7 @@ static void test_a_server_that_is_lost_within_its_answer(void **state)
 static void test_a_server_that_cannot_be_reached_is_given_up(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     options.patience_ms = 60000;
     close(listeners[0]);
     start_job(open_job);
@@ -926,7 +930,7 @@ static void accept_and_hang_up(size_t index)
 static void test_patience_begins_anew(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     options.patience_ms = 60000;
     begin();
     for (int i = 0; i < 2; i++) {
@@ -960,7 +964,7 @@ static bool connects_again(void)
 static void test_a_server_that_only_greets_is_given_up(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     options.patience_ms = 60000;
     begin();
     start_job(look_job);
@@ -990,7 +994,7 @@ static void test_a_server_that_greets_and_then_answers(void **state)
 {
     static int returns;
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin();
     log_set_level(LOG_INFO);
     log_set_sink(count_return, &returns);
@@ -1057,7 +1061,7 @@ static void test_a_signal_ends_a_gradient_that_is_not_answered(void **state)
 static void test_a_server_that_does_not_answer_is_waited_for(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     options.patience_ms = 1000;
     begin();
     start_job(look_job);
@@ -1077,7 +1081,7 @@ static void test_the_training_ended_while_server_0_was_away(void **state)
     struct checkpoint_facts facts = small_facts();
     struct logdir *logdir;
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin();
     assert_ok(logdir_open(folder, 0, &logdir));
     model_set_step(model, 100);
@@ -1113,7 +1117,7 @@ static void test_nonsense_is_refused(void **state)
     char frame[sizeof(bad) + 12] = "";
     memcpy(frame, &bad, sizeof(bad));
     for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
-        use_one_server();
+        use_servers(1);
         begin();
         start_job(look_job);
         expect(servers[0], WIRE_PULL);
@@ -1149,7 +1153,7 @@ static void test_memory_is_offered_before_the_first_gradient(void **state)
     struct shared_memory_offer offer;
     struct shared_memory memory;
     (void)state;
-    use_one_server();
+    use_servers(1);
     options.tcp_only = false;
     begin();
     set_gradient(5, 6, 7);
@@ -1206,7 +1210,7 @@ static void test_a_machine_without_room_for_shared_memory(void **state)
 {
     struct rlimit limit, none;
     (void)state;
-    use_one_server();
+    use_servers(1);
     options.tcp_only = false;
     begin();
     signal(SIGXFSZ, SIG_IGN);
@@ -1230,7 +1234,7 @@ static void test_a_machine_without_room_for_shared_memory(void **state)
 static void test_an_answer_to_the_offer_that_is_none(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     options.tcp_only = false;
     begin();
     start_push(4, 1);
@@ -1247,7 +1251,7 @@ static void test_a_gradient_that_is_mostly_zeros(void **state)
     struct shared_memory memory;
     struct wire_header header;
     (void)state;
-    use_one_server();
+    use_servers(1);
     options.tcp_only = false;
     facts.model.shape.features = FEATURES_MOST;
     model_free(model);
@@ -1366,6 +1370,33 @@ static void test_a_step_in_common(void **state)
     assert_model(2, 5, 4);
 }
 
+/* Another worker may have made a step that server 1 knew of when this one asked, and server 2 did
+ * not. */
+static void test_a_step_that_only_some_servers_had_made(void **state)
+{
+    struct wire_header stored = {.type = WIRE_STORED, .generation = GENERATION};
+    (void)state;
+    use_servers(3);
+    begin_in_step();
+    for (int64_t batch = 4; batch < 6; batch++) {
+        start_push(batch, 0);
+        for (size_t i = 1; i < 3; i++) {
+            expect(servers[i], WIRE_SKIP);
+            say(servers[i], stored, NULL, 0);
+        }
+        expect(servers[0], WIRE_SKIP);
+        int64_t step = batch; /* 3 was the first */
+        say_values(0, (struct reply){.granted = {batch + 1, batch + 2}, .value = 2, .step = step});
+        for (size_t i = 1; i < 3; i++) {
+            assert_int_equal(expect(servers[i], WIRE_PULL).step, step);
+            bool is_ahead = i == 1 && batch == 4;
+            say_values(i, (struct reply){.value = (float)step, .step = step + is_ahead});
+        }
+        assert_done();
+    }
+    assert_model(2, 5, 5);
+}
+
 /* Server 0 may not answer before another worker has pushed the last step: by then server 1 knows
  * how many batches that has. */
 static void test_the_stream_ends_in_step(void **state)
@@ -1390,7 +1421,7 @@ static void test_the_stream_ends_in_step(void **state)
 static void test_a_step_with_one_server(void **state)
 {
     (void)state;
-    use_one_server();
+    use_servers(1);
     begin_in_step();
     start_push(4, 1);
     expect(servers[0], WIRE_PUSH);
@@ -1523,6 +1554,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_model_on_a_gpu),
     TEST(test_the_feed_is_asked_ahead),
     TEST(test_a_step_in_common),
+    TEST(test_a_step_that_only_some_servers_had_made),
     TEST(test_the_stream_ends_in_step),
     TEST(test_a_step_with_one_server),
     TEST(test_a_step_of_a_generation_that_is_over),

@@ -249,6 +249,17 @@ bool exchange_take(struct exchange *exchange, int64_t batch)
     return !index_set_remove(&exchange->asked, one) && index_set_has(&exchange->held, batch);
 }
 
+/* Are all servers' values of the step that server 0 has reached? One that was asked after another
+ * worker may have made a step that the others had not: of these the values are missing. */
+static bool is_in_step(const struct exchange *exchange)
+{
+    for (size_t i = 1; i < exchange->servers; i++) {
+        if (exchange->remotes[i].step != exchange->step)
+            return false;
+    }
+    return true;
+}
+
 /* Server 0 receives a gradient after all others, and makes the step with the last one. If its
  * answer shows that it did, the others' values are fetched. */
 static enum error push_in_step(struct exchange *exchange, struct wire_header *request,
@@ -260,12 +271,10 @@ static enum error push_in_step(struct exchange *exchange, struct wire_header *re
         error = exchange_ask(exchange, request, 1, exchange->servers, ret_stale);
     if (!error && !*ret_stale)
         error = exchange_ask(exchange, request, 0, 1, ret_stale);
-    if (error || *ret_stale || exchange->servers == 1)
+    if (error || *ret_stale || is_in_step(exchange))
         return error;
     struct wire_header wanted = request_of(exchange, WIRE_PULL, WIRE_NONE);
-    return exchange->remotes[1].step == exchange->step
-               ? OK
-               : exchange_ask(exchange, &wanted, 1, exchange->servers, ret_stale);
+    return exchange_ask(exchange, &wanted, 1, exchange->servers, ret_stale);
 }
 
 /* A gradient that only some servers have makes cuts impossible: after a signal, waits continue for
