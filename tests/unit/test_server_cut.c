@@ -318,6 +318,36 @@ static void test_words_that_no_server_says(void **state)
     expect_refused(server, ERROR_INPUT, "UNION is not a frame that a parameter server sends");
 }
 
+/* It is lost between its word that it has copied and the copy, while this server still waits for a
+ * gradient: the cut is off at once, and a later one is whole. */
+static void test_a_server_that_is_lost_before_its_copy(void **state)
+{
+    int server;
+    (void)state;
+    served.options.coordinator.save_ms = 60000;
+    int worker = begin(&server);
+    pull(worker, 0);
+    push(worker, 0, WIRE_NONE, -1);
+    pass(61);
+    int64_t cut = expect(server, WIRE_FREEZE).batch;
+    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 2});
+    assert_union(server, cut, 0, 2);
+    say(server, word(WIRE_COPIED, cut), NULL, 0);
+    clock_sleep_ms(60);
+    close(server);
+    clock_sleep_ms(60);
+    server = call_as_server(generation);
+    push(worker, 1, 0, -2);
+    say(server, word(WIRE_FREEZE, WIRE_NONE), NULL, 0); /* it wants one */
+    cut = expect(server, WIRE_FREEZE).batch;
+    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 2});
+    assert_union(server, cut, 0, 2);
+    say_copy(server, cut);
+    assert_saved(2, -2, 7);
+    close(server);
+    close(worker);
+}
+
 /* ---- servers that come and go -------------------------------------------- */
 
 static void test_a_server_that_lost_its_connection_keeps_its_shard(void **state)
@@ -1015,6 +1045,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_copies_of_another_size),
     TEST(test_another_server_asks_for_a_cut),
     TEST(test_another_server_leaves_without_a_cut),
+    TEST(test_a_server_that_is_lost_before_its_copy),
     TEST(test_words_that_no_server_says),
     TEST(test_a_server_that_lost_its_connection_keeps_its_shard),
     TEST(test_a_server_that_comes_by_a_second_connection),

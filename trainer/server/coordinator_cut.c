@@ -35,12 +35,6 @@ void cut_end(struct coordinator *coordinator)
     cut->state = NULL;
 }
 
-void cut_lose_server(struct coordinator *coordinator)
-{
-    if (coordinator->cut.phase == CUT_COPYING)
-        cut_end(coordinator);
-}
-
 void cut_drop_room(struct cut *cut)
 {
     errand_leave(cut->maker);
@@ -62,15 +56,20 @@ static void say_silent(struct coordinator *coordinator)
 
 static void call_cut_off(struct coordinator *coordinator)
 {
-    say_silent(coordinator);
-    log_debug("cut %" PRId64
-              " abandoned: the servers did not reach the same set of batches in time",
-              coordinator->cut.number);
+    log_debug("cut %" PRId64 " abandoned", coordinator->cut.number);
     coordinator_tell_servers(coordinator, WIRE_THAW, NULL);
     held_shard_thaw(coordinator->held);
     cut_end(coordinator);
     coordinator->not_before_ns = clock_deadline_ns(CUT_AGAIN_MS);
     coordinator->changed = true;
+}
+
+void cut_lose_server(struct coordinator *coordinator)
+{
+    if (coordinator->cut.phase == CUT_COPYING)
+        cut_end(coordinator); /* the shards are open */
+    else if (coordinator->cut.phase != CUT_NONE)
+        call_cut_off(coordinator);
 }
 
 static enum error unite(struct coordinator *coordinator)
@@ -445,8 +444,10 @@ enum error cut_tick(struct coordinator *coordinator)
     if (!error && cut->phase == CUT_UNITING && held_shard_is_cut(coordinator->held))
         error = copy_own(coordinator);
     if (!error && (cut->phase == CUT_FREEZING || cut->phase == CUT_UNITING) &&
-        clock_now_ns() > cut->deadline_ns)
+        clock_now_ns() > cut->deadline_ns) {
+        say_silent(coordinator);
         call_cut_off(coordinator);
+    }
     if (!error && saver_is_done(coordinator->saver))
         error = finish_save(coordinator);
     if (!error && coordinator->cut_wanted && has_nothing_new(coordinator))

@@ -141,8 +141,8 @@ void coordinator_say_waiting(struct coordinator *coordinator, struct peer *const
 void cut_drop_room(struct cut *cut);
 /* Forgets the cut in progress. */
 void cut_end(struct coordinator *coordinator);
-/* A server's connection is lost: a copy not yet received will not arrive. In earlier phases the
- * deadline is short anyway. */
+/* A server's connection is lost, and with it what it may have sent: without its copy the cut would
+ * never end. */
 void cut_lose_server(struct coordinator *coordinator);
 enum error cut_take_frozen(struct coordinator *coordinator, const struct peer *server) MUST_CHECK;
 enum error cut_take_copied(struct coordinator *coordinator) MUST_CHECK;
