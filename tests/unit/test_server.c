@@ -361,6 +361,32 @@ static void test_a_silent_workers_batches_are_granted_to_others(void **state)
     close(other);
 }
 
+static bool has_heard(int worker)
+{
+    return recv(worker, frame_bytes, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+}
+
+/* The time for which a worker itself has waited is none in which it was silent. */
+static void test_a_worker_that_waited_keeps_its_batches(void **state)
+{
+    (void)state;
+    describe_server(&served, 0, 1, 1);
+    int silent = begin();
+    assert_range(pull(silent, 0), 0, 1);
+    int others[] = {call_next(&served, 1), call_next(&served, 2)};
+    for (size_t i = 0; i < 2; i++)
+        say(others[i], pull_header(), NULL, 0);
+    clock_sleep_ms(60);
+    pass(6);
+    for (int i = 0; i < 1000 && !has_heard(others[0]) && !has_heard(others[1]); i++)
+        clock_sleep_ms(5);
+    clock_sleep_ms(100);
+    assert_int_equal(has_heard(others[0]) + has_heard(others[1]), 1);
+    close(silent);
+    for (size_t i = 0; i < 2; i++)
+        close(others[i]);
+}
+
 static void test_a_lost_workers_batches_are_granted_to_others(void **state)
 {
     (void)state;
@@ -1189,6 +1215,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_the_stream_ends),
     TEST(test_streams_that_end_at_different_times),
     TEST(test_a_silent_workers_batches_are_granted_to_others),
+    TEST(test_a_worker_that_waited_keeps_its_batches),
     TEST(test_a_lost_workers_batches_are_granted_to_others),
     TEST(test_who_waits_may_go),
     TEST(test_another_worker_is_asked_what_is_trained),

@@ -192,6 +192,25 @@ static void test_the_last_state_is_the_end(void **state)
     assert_saved(LAST, 2 * LAST, 5, false);
 }
 
+/* The five seconds for which a worker waited for others are none in which it was silent. */
+static void test_who_waited_for_others_is_not_silent(void **state)
+{
+    char id[GROUP_ID_BYTES] = "an id";
+    (void)state;
+    start_server(&served);
+    int worker = call_first(&served);
+    say_join(worker, WIRE_NONE);
+    clock_sleep_ms(60);
+    pass(6);
+    struct wire_header header = expect(worker, WIRE_GROUP);
+    clock_sleep_ms(100);
+    header = (struct wire_header){
+        .type = WIRE_ID, .generation = header.generation, .batch = header.batch};
+    say(worker, header, id, sizeof(id));
+    assert_int_equal(expect(worker, WIRE_NEWS).batch, header.batch);
+    close(worker);
+}
+
 static void test_the_stream_ends_before(void **state)
 {
     (void)state;
@@ -414,6 +433,7 @@ static void test_nonsense_is_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     TEST(test_the_last_state_is_the_end),
+    TEST(test_who_waited_for_others_is_not_silent),
     TEST(test_the_stream_ends_before),
     TEST(test_streams_that_end_at_different_times),
     TEST(test_a_checkpoint_from_time_to_time),

@@ -129,6 +129,7 @@ void peer_next(struct peer *peer)
 {
     peer->whole = peer->waits = peer->counted = false;
     peer->header_bytes = peer->payload_bytes = 0;
+    peer->asked_ns = clock_now_ns();
 }
 
 /* ---- sending ------------------------------------------------------------ */

@@ -60,7 +60,7 @@ struct peer {
     bool hangs;          /* its group hangs in a step to which it has contributed */
     int64_t made;        /* its last step in the group */
     size_t member_order; /* among peers with the same index */
-    int64_t asked_ns;    /* when its latest frame arrived */
+    int64_t asked_ns;    /* when its latest frame arrived; then, when that was answered */
 };
 
 /* Takes the descriptor, which is non-blocking; `address` is its name until HELLO. */
@@ -75,7 +75,7 @@ enum error peer_read(struct peer *peer,
                      void *context) MUST_CHECK;
 /* Adds the ranges at the beginning of its frame to a set. ERROR_INPUT: they are malformed. */
 enum error peer_read_set(const struct peer *peer, struct index_set *set) MUST_CHECK;
-/* Prepares for the next frame. */
+/* Prepares for the next frame: this one is answered. */
 void peer_next(struct peer *peer);
 
 /* Seals and sends. ERROR_NETWORK: the peer is gone. */
