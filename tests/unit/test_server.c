@@ -810,6 +810,40 @@ static void test_values_of_a_large_model(void **state)
     free(all);
 }
 
+/* What it asks is not even read, so that its answers do not fill this server's memory. */
+static void test_a_worker_that_reads_no_answers_is_not_heard(void **state)
+{
+    static struct wire_header asked[20000];
+    const size_t features = 2000;
+    struct pollfd room = {.events = POLLOUT};
+    int little = 65536;
+    size_t sent = 0;
+    (void)state;
+    served.model.shape.features = features;
+    int worker = begin();
+    assert_int_equal(setsockopt(worker, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
+    assert_int_equal(setsockopt(worker, SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
+        asked[i] = pull_header();
+        asked[i].stock = 40; /* it needs no batch */
+        wire_header_seal(&asked[i]);
+    }
+    room.fd = worker;
+    while (sent < sizeof(asked) && __real_poll(&room, 1, 500) == 1) {
+        ssize_t now = send(worker, (const char *)asked + sent, sizeof(asked) - sent, MSG_DONTWAIT);
+        assert_true(now > 0);
+        sent += (size_t)now;
+    }
+    assert_true(sent < sizeof(asked));
+    size_t wanted = sizeof(struct wire_header) + (features + 1) * sizeof(float);
+    char *answer = malloc(wanted);
+    assert_non_null(answer);
+    for (size_t i = 0; i < sent / sizeof(*asked); i++) /* each is answered after all */
+        assert_int_equal(recv(worker, answer, wanted, MSG_WAITALL), wanted);
+    free(answer);
+    close(worker);
+}
+
 /* ---- frames that cannot be ----------------------------------------------- */
 
 static void test_nonsense_is_refused(void **state)
@@ -1232,6 +1266,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_it_begins_with_parameters_of_another_training),
     TEST(test_parameters_that_are_not_of_this_model),
     TEST(test_values_of_a_large_model),
+    TEST(test_a_worker_that_reads_no_answers_is_not_heard),
     TEST(test_nonsense_is_refused),
     TEST(test_payloads_have_limits),
     TEST(test_greetings_that_are_none),

@@ -139,6 +139,11 @@ bool peer_has_unsent(const struct peer *peer)
     return peer->unsent_begin < peer->unsent_end;
 }
 
+bool peer_may_ask(const struct peer *peer)
+{
+    return !peer->waits && (peer->kind == PEER_SERVER || !peer_has_unsent(peer));
+}
+
 static enum error keep(struct peer *peer, const void *bytes, size_t length)
 {
     void *unsent = peer->unsent;

@@ -87,6 +87,9 @@ enum error peer_send_set(struct peer *peer, struct wire_header *header, const st
 /* Continues sending unsent data. */
 enum error peer_flush(struct peer *peer) MUST_CHECK;
 bool peer_has_unsent(const struct peer *peer);
+/* May its next frame be read? Not while one waits, nor, except from a server, which also sends
+ * unasked, while it leaves an answer unread: so that what is unsent is bounded by one answer. */
+bool peer_may_ask(const struct peer *peer);
 /* Shuts the connection down: the server notices, as for a lost one, and drops the peer. */
 void peer_hang_up(const struct peer *peer);
 /* Sends REFUSED with the message of `error` (this thread's), then ends the connection. */

@@ -175,7 +175,7 @@ static enum error serve(struct server *server, struct peer *peer, uint32_t event
         error = server_pass_on(server, peer, &gone);
     if (gone)
         return error;
-    if (!error && !peer->waits && !peer->whole)
+    if (!error && peer_may_ask(peer))
         error = peer_read(peer, limit, server);
     else if (!error && events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
         return server_heed_hang_up(server, peer);

@@ -10,7 +10,7 @@
 enum error server_watch(const struct server *server, struct peer *peer)
 {
     struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = peer};
-    if (!peer->waits)
+    if (peer_may_ask(peer))
         event.events |= EPOLLIN;
     if (peer_has_unsent(peer))
         event.events |= EPOLLOUT;
@@ -26,7 +26,7 @@ enum error server_watch(const struct server *server, struct peer *peer)
 enum error server_heed_hang_up(struct server *server, struct peer *peer)
 {
     struct held_shard *held = &server->held;
-    bool pushes = peer->kind == PEER_WORKER && peer->header.type != WIRE_PULL &&
+    bool pushes = peer->waits && peer->kind == PEER_WORKER && peer->header.type != WIRE_PULL &&
                   peer->header.generation == held->generation && held->aggregate == 0;
     if (!pushes || held_shard_takes(held, peer->header.batch)) {
         log_debug("%s closed the connection", peer->name);

@@ -58,7 +58,7 @@ enum error server_add_peer(struct server *server, int descriptor, const char *na
                            struct peer **ret_peer) MUST_CHECK;
 /* Closes the connection; the peer's batches become free. */
 enum error server_drop_peer(struct server *server, struct peer *peer) MUST_CHECK;
-/* A peer with a waiting frame has hung up. A push received while this shard was frozen is kept:
+/* A peer that may not ask now has hung up. A push received while this shard was frozen is kept:
  * other servers may have applied it, and without it no cut would complete. */
 enum error server_heed_hang_up(struct server *server, struct peer *peer) MUST_CHECK;
 /* Registers the events that the peer currently waits for. */
