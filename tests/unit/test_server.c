@@ -460,6 +460,10 @@ static void test_values_too_old(void **state)
     late.step = 1;
     say(worker, late, ones, sizeof(ones));
     expect_values(worker, -3, &values);
+    late.batch = 3;
+    late.step = INT64_MIN; /* no number is so far behind that it would be none */
+    say(worker, late, ones, sizeof(ones));
+    expect(worker, WIRE_AGAIN);
     late.batch = 1; /* applied already: it is told the values of now */
     late.step = 0;
     say(worker, late, ones, sizeof(ones));

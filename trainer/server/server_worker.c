@@ -228,7 +228,7 @@ static bool is_late(const struct server *server, const struct peer *worker)
     const struct wire_header *header = &worker->header;
     int64_t most = server->options->staleness;
     return header->type == WIRE_PUSH && most >= 0 && !server_is_over(server) &&
-           server->held.parameters.step - header->step > most &&
+           header->step < server->held.parameters.step - most &&
            !index_set_has(&server->held.applied, header->batch);
 }
 
