@@ -1034,6 +1034,29 @@ static void test_another_server_hears_of_the_end_of_the_stream(void **state)
     close(zero);
 }
 
+/* Nobody knew of it before server 0 made the last step, as when a generation begins there: whoever
+ * waits for that step gets its values now. */
+static void test_another_server_hears_of_the_end_while_it_is_waited_for(void **state)
+{
+    (void)state;
+    served.options.coordinator.aggregate = 2;
+    int zero = begin_other(), worker = call_other(), second = call_other();
+    say(second, push_header(generation, 0), ones, OTHER * sizeof(*ones));
+    expect(second, WIRE_STORED);
+    struct wire_header header = pull_header();
+    header.generation = generation;
+    header.step = 11;
+    say(second, header, NULL, 0);
+    clock_sleep_ms(60);
+    header.batch = 1;
+    say(worker, header, NULL, 0);
+    expect_values_of(worker, OTHER, -1, &values);
+    expect_values_of(second, OTHER, -1, &values);
+    close(second);
+    close(worker);
+    close(zero);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, prepare, clear)
 #define OTHER_TEST(name) cmocka_unit_test_setup_teardown(name, prepare_other, clear_other)
 
@@ -1073,6 +1096,7 @@ static const struct CMUnitTest tests[] = {
     OTHER_TEST(test_another_server_makes_the_steps_of_server_0),
     OTHER_TEST(test_another_server_in_step_is_cut),
     OTHER_TEST(test_another_server_hears_of_the_end_of_the_stream),
+    OTHER_TEST(test_another_server_hears_of_the_end_while_it_is_waited_for),
 };
 
 UNIT_MAIN(tests)

@@ -171,8 +171,10 @@ static enum error catch_up(struct server *server, const struct wire_header *head
     while (!error && made &&
            (held->parameters.step < header->step ||
             (header->type != WIRE_PULL && !index_set_has(&held->applied, header->batch) &&
-             !held_shard_is_next(held, header->batch))))
+             !held_shard_is_next(held, header->batch)))) {
         error = held_shard_make_step(held, &made);
+        server->changed |= made;
+    }
     return error;
 }
 
@@ -209,6 +211,8 @@ static enum error step_as_follower(struct server *server, struct peer *worker)
     const struct wire_header *header = &worker->header;
     struct wire_header stored = {
         .type = WIRE_STORED, .generation = server->held.generation, .batch = header->batch};
+    if (header->type == WIRE_PULL && header->batch >= 0) /* the step may be complete now */
+        held_shard_end(&server->held, header->batch);
     enum error error = catch_up(server, header);
     if (!error && header->type != WIRE_PULL)
         error = store(server, worker);
@@ -216,8 +220,6 @@ static enum error step_as_follower(struct server *server, struct peer *worker)
         return error;
     if (header->type != WIRE_PULL)
         return peer_send(worker, &stored, NULL, 0);
-    if (header->batch >= 0)
-        held_shard_end(&server->held, header->batch);
     worker->waits = server->held.parameters.step < header->step;
     return worker->waits ? OK : send_values(server, worker, (struct index_range){0, 0});
 }
