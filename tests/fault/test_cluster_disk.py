@@ -147,7 +147,7 @@ def test_a_logdir_whose_disk_is_unmounted(training, mounted, paced, store, tmp_p
 @pytest.mark.parametrize("leaves", ["nothing", "an empty folder"])
 def test_a_server_that_is_lost_while_the_logdir_is_away(training, paced, store, tmp_path, leaves):  # noqa: F811
     """The others wait for the checkpoint to go back to; nothing begins anew, as where a disk is not mounted."""
-    trained = training()
+    trained = training(logdir=tmp_path / 'the "run"')  # which the status names
     trained.ps[1].kill()
     trained.ps[0].wait_for_log("is lost: waiting for it")
     saved = trained.saved_step()

@@ -11,6 +11,7 @@
 #include "common/http/metrics.h"
 #include "common/http/response.h"
 #include "common/http/server_state.h"
+#include "common/json.h"
 #include "trainer/server/status_port.h"
 
 #define PREFIX "tombola_ps_"
@@ -62,8 +63,11 @@ static void print_status(struct buffer *body, const struct server_status *status
                  "{\"server\":%" PRId64 ",\"servers\":%" PRId64 ",\"phase\":\"%s\","
                  "\"generation\":\"%016" PRIx64 "\",\"global_step\":%" PRId64 ",",
                  status->index, status->servers, status->phase, status->generation, status->step);
-    if (status->waits_for[0])
-        buffer_print(body, "\"waits_for\":\"%s\",", status->waits_for);
+    if (status->waits_for[0]) { /* it may name a folder */
+        buffer_add_text(body, "\"waits_for\":");
+        json_add_string(body, status->waits_for);
+        buffer_add_text(body, ",");
+    }
     print_known(body, "train_steps", status->train_steps);
     print_known(body, "saved_step", status->saved_step);
     if (status->pause_ns >= 0)
