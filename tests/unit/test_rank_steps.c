@@ -430,6 +430,21 @@ static void test_a_group_that_ends_is_left_for_another(void **state)
     assert_true(aborts > 0);
 }
 
+/* Others made the last step without it, in a group of their own: what hangs is aborted now, too. */
+static void test_a_rank_that_was_left_out_until_the_end(void **state)
+{
+    (void)state;
+    begin();
+    assert_ok(rank_refill(rank, NULL));
+    push(2, 1);
+    answers[1] = (struct answer){.type = WIRE_NEWS, .is_over = true};
+    training_over = true;
+    answers[0].ends = true;
+    await(is_broken);
+    assert_true(aborts > 0);
+    assert_int_equal(rank_refill(rank, NULL), ERROR_END);
+}
+
 static void test_an_error_of_nccl_is_the_end_of_the_group(void **state)
 {
     (void)state;
@@ -549,6 +564,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_the_last_state_follows_one_on_its_way),
     TEST(test_a_state_that_was_not_sent),
     TEST(test_a_group_that_ends_is_left_for_another),
+    TEST(test_a_rank_that_was_left_out_until_the_end),
     TEST(test_an_error_of_nccl_is_the_end_of_the_group),
     TEST(test_what_it_tells_of_steps_that_hang),
     TEST(test_answers_that_are_no_news),

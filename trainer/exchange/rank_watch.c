@@ -35,11 +35,11 @@ static void take_news(struct rank_watch *watch, const struct wire_header *news)
     watch->is_over |= news->over != 0;
     watch->wants_state = (news->detail & WIRE_WANTS_STATE) != 0;
     watch->was_saved |= (news->detail & WIRE_IS_SAVED) != 0;
-    bool is_past = news->batch != watch->group && !watch->is_over;
+    bool is_past = news->batch != watch->group;
     pthread_cond_broadcast(&watch->changed);
     pthread_mutex_unlock(&watch->lock);
     if (is_past)
-        rank_watch_break_off(watch, "server 0 begins another one");
+        rank_watch_break_off(watch, "server 0 has ended it");
 }
 
 static enum error ask(struct rank_watch *watch, struct wire_header *header,
