@@ -102,7 +102,7 @@ def test_random_kills_and_stops_lose_and_repeat_nothing(start, mortal, store, tm
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("servers", [2, 0])
+@pytest.mark.parametrize("servers", [3, 0])
 def test_in_step_they_change_no_bit(start, mortal, store, tmp_path, servers):  # noqa: F811
     chance = random.Random(SEED + 1 + servers)
     served = mortal(chance)  # noqa: F811
