@@ -904,6 +904,29 @@ static void test_a_server_that_is_lost_within_its_answer(void **state)
     }
 }
 
+/* The gradient that is sent again is still of the values before. */
+static void test_a_server_that_is_lost_while_it_says_values_are_too_old(void **state)
+{
+    struct wire_header again = {
+        .type = WIRE_AGAIN, .generation = GENERATION, .step = 9, .bytes = 3 * sizeof(float)};
+    (void)state;
+    use_servers(1);
+    options.staleness = 2;
+    begin();
+    start_push(4, 1);
+    assert_int_equal(expect(servers[0], WIRE_PUSH).step, 3);
+    wire_header_seal(&again);
+    assert_int_equal(send(servers[0], &again, sizeof(again), MSG_NOSIGNAL), sizeof(again));
+    hang_up(0);
+    accept_worker(0);
+    say_type(0, WIRE_WELCOME);
+    take_stream();
+    assert_int_equal(expect(servers[0], WIRE_PUSH).step, 3);
+    say_values(0, (struct reply){.value = 8, .step = 9, .again = true});
+    assert_done();
+    assert_true(job.again);
+}
+
 static void test_a_server_that_cannot_be_reached_is_given_up(void **state)
 {
     (void)state;
@@ -1536,6 +1559,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_lost_server_is_asked_again),
     TEST(test_a_server_without_a_shard_gets_no_gradient),
     TEST(test_a_server_that_is_lost_within_its_answer),
+    TEST(test_a_server_that_is_lost_while_it_says_values_are_too_old),
     TEST(test_a_server_that_cannot_be_reached_is_given_up),
     TEST(test_patience_begins_anew),
     TEST(test_a_server_that_only_greets_is_given_up),

@@ -121,7 +121,6 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
     if (header->step < 0 || header->step == INT64_MAX) /* the next one is a number, too */
         return error_set(ERROR_INPUT, "%s answers with values of step %" PRId64, remote->name,
                          header->step);
-    remote->step = header->step;
     remote->is_empty = false;
     if (grants) {
         if (header->generation != exchange->generation) /* its earlier grants are void */
@@ -140,6 +139,8 @@ static enum error take_values(struct exchange *exchange, struct remote *remote,
         error = link_read(&remote->link, exchange->values + piece->offset,
                           piece->count * sizeof(float), clock_deadline_ns(EXCHANGE_SEND_MS));
     }
+    if (!error) /* else the gradient that is sent again is still of the values before */
+        remote->step = header->step;
     return error;
 }
 
