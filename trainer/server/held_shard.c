@@ -102,12 +102,10 @@ const float *held_shard_expand(struct held_shard *held, const struct gradient_pa
 enum error held_shard_apply_parts(struct held_shard *held, int64_t batch,
                                   const struct gradient_part parts[], size_t count)
 {
-    bool keeps = optimizer_keeps(&held->parameters.optimizer);
-    const float *gradient = keeps ? NULL : held_shard_expand(held, parts, count);
-    if (!keeps && !gradient)
-        return ERROR_MEMORY;
-    if (!keeps)
-        return held_shard_apply(held, batch, gradient);
+    if (!optimizer_keeps(&held->parameters.optimizer)) {
+        const float *gradient = held_shard_expand(held, parts, count);
+        return gradient ? held_shard_apply(held, batch, gradient) : ERROR_MEMORY;
+    }
     if (index_set_has(&held->applied, batch))
         return OK;
     enum error error = index_set_add(&held->applied, (struct index_range){batch, batch + 1});
