@@ -22,15 +22,12 @@
 #include "common/log.h"
 #include "trainer/ledger/step_batches.h"
 #include "trainer/server/coordinator_private.h"
-#include "trainer/wire/group.h"
 
 #define GATHER_MS 5000 /* after the first JOIN, for other workers to join */
 #define SILENT_MS 5000 /* a member that is silent for this long is left out */
 #define ADMIT_MS 2000  /* a group is not ended earlier than this to admit another worker */
 #define STALL_MS 60000 /* without progress while all wait: the network between them may be cut */
 #define STALLS_MOST 6  /* STALL_MS doubles at most this often: a step may take that long */
-
-_Static_assert(GROUP_ID_BYTES == sizeof(((struct group *)0)->id), "NCCL's id");
 
 static bool has_joined(const struct peer *peer)
 {

@@ -8,6 +8,7 @@
 #include "trainer/ledger/batch_ledger.h"
 #include "trainer/model/model.h"
 #include "trainer/server/coordinator.h"
+#include "trainer/wire/group.h"
 #include "trainer/wire/shard.h"
 
 enum cut_phase {
@@ -51,7 +52,7 @@ struct group {
     size_t source;      /* the rank with the values of `step` */
     bool sends_state;   /* the values are this server's */
     bool is_finished;   /* rank 0 has made the last step */
-    char id[128];
+    char id[GROUP_ID_BYTES];
     int64_t gather_ns; /* when to start with the members present; 0: none */
     int64_t begun_ns, moved_ns;
     int stalls;      /* consecutive groups without progress */
