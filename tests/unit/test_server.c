@@ -319,6 +319,24 @@ static void test_the_stream_ends(void **state)
     assert_true(ended);
 }
 
+static void test_what_is_given_back_at_the_end_is_shared(void **state)
+{
+    (void)state;
+    describe_server(&served, 0, 1, 2);
+    int worker = begin();
+    assert_range(pull(worker, 0), 0, 2);
+    int other = call_next(&served, 1);
+    say(other, pull_header(), NULL, 0); /* waits */
+    clock_sleep_ms(60);
+    struct wire_header header = pull_header();
+    header.batch = 5;
+    say(worker, header, NULL, 0);
+    assert_range(expect_values(worker, 0, &values), 0, 1);
+    assert_range(expect_values(other, 0, &values), 1, 2);
+    close(worker);
+    close(other);
+}
+
 static void say_stream(int worker, int64_t epochs)
 {
     say(worker, (struct wire_header){.type = WIRE_STREAM, .batch = epochs}, NULL, 0);
@@ -1251,6 +1269,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_towards_the_end_work_is_shared),
     TEST(test_another_generation_is_stale),
     TEST(test_the_stream_ends),
+    TEST(test_what_is_given_back_at_the_end_is_shared),
     TEST(test_streams_that_end_at_different_times),
     TEST(test_a_silent_workers_batches_are_granted_to_others),
     TEST(test_a_worker_that_waited_keeps_its_batches),

@@ -141,6 +141,7 @@ enum error coordinator_heed(struct coordinator *coordinator, struct peer *worker
     if (!error && header->type == WIRE_PULL && header->batch >= 0) {
         if (header->batch < ledger->end)
             log_info("%s: its stream ends before batch %" PRId64, worker->name, header->batch);
+        coordinator->changed |= worker->holder.held.count > 0; /* which others may wait for */
         error = batch_ledger_give_back(ledger, &worker->holder);
         if (!error)
             error = batch_ledger_end(ledger, header->batch);
