@@ -395,7 +395,7 @@ def test_closed_descriptors_get_no_file(served, store, tmp_path, closed):
                           env=environment(), timeout=PATIENCE_S, check=False)
     assert done.returncode == (1 if ">&-" in closed.replace("2>&-", "") else 0)
     assert checkpoints(logdir) == [0, 30]
-    assert re.fullmatch(r"process \d+ on .*\nmark [0-9a-f]{16}\n", (logdir / "trainer.lock").read_text())
+    assert re.fullmatch(r"process \d+ on .*\nmark [0-9a-f]{16}\nmachine .* [0-9a-f-]{36}\n", (logdir / "trainer.lock").read_text())
     assert newest(logdir).read_bytes()[8:9] == b"{"
 
 

@@ -265,6 +265,15 @@ static void *close_later(void *context)
     return NULL;
 }
 
+/* As if another had taken the lock: writes the same file. */
+static void say_holder(const char *text)
+{
+    FILE *holder = fopen(in_folder("trainer.lock"), "w");
+    assert_non_null(holder);
+    fputs(text, holder);
+    fclose(holder);
+}
+
 /* As of a node that died, whose NFS server finds out after a while. */
 static void test_a_holder_elsewhere_is_waited_for(void **state)
 {
@@ -273,12 +282,29 @@ static void test_a_holder_elsewhere_is_waited_for(void **state)
 
     (void)state;
     assert_ok(logdir_open(folder, 0, &first));
-    FILE *holder = fopen(in_folder("trainer.lock"), "w"); /* the same file: it is the lock */
-    assert_non_null(holder);
-    fputs("process 7 on a-node-that-died\n", holder);
-    fclose(holder);
+    say_holder("process 7 on a-node-that-died\n");
     assert_fails(logdir_open(folder, 250, &second), ERROR_CONFLICT,
                  "in use by another trainer (process 7 on a-node-that-died)");
+    assert_int_equal(pthread_create(&thread, NULL, close_later, first), 0);
+    assert_ok(logdir_open(folder, 60000, &second));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    logdir_close(second);
+}
+
+/* A container that is started again on another node keeps its host name. */
+static void test_a_machine_of_the_same_name_is_another(void **state)
+{
+    struct logdir *first = NULL, *second = NULL;
+    char host[256] = "", text[700];
+    pthread_t thread;
+
+    (void)state;
+    assert_ok(logdir_open(folder, 0, &first));
+    assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+    snprintf(text, sizeof(text),
+             "process 1 on %s\nmark 0123456789abcdef\nmachine %s 00000000-0000-0000-0000-0000\n",
+             host, host);
+    say_holder(text);
     assert_int_equal(pthread_create(&thread, NULL, close_later, first), 0);
     assert_ok(logdir_open(folder, 60000, &second));
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -309,10 +335,7 @@ static void test_a_folder_that_was_taken_over_is_left_alone(void **state)
     struct logdir *logdir = open_and_save(1, 2);
 
     (void)state;
-    FILE *holder = fopen(in_folder("trainer.lock"), "w"); /* the same file: it is the lock */
-    assert_non_null(holder);
-    fprintf(holder, "process %d on this-host\nmark 0123456789abcdef\n", (int)getpid());
-    fclose(holder);
+    say_holder("process 7 on this-host\nmark 0123456789abcdef\n");
     set_step(2);
     assert_fails(save_checkpoint(logdir, model, &facts), ERROR_CONFLICT,
                  "was taken over by another trainer (process");
@@ -936,6 +959,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_saving_a_step_again_lists_it_once),
     TEST(test_a_second_trainer_is_refused),
     TEST(test_a_holder_elsewhere_is_waited_for),
+    TEST(test_a_machine_of_the_same_name_is_another),
     TEST(test_a_lock_ends_with_its_process),
     TEST(test_a_folder_that_was_taken_over_is_left_alone),
     TEST(test_what_an_interrupted_save_left_is_removed),

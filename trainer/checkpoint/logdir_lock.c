@@ -22,17 +22,18 @@
 
 #define NAME "/trainer.lock"
 #define HOST_BYTES 256
-#define HOLDER_BYTES 320
+#define BOOT_BYTES 64
+#define MACHINE_BYTES (HOST_BYTES + BOOT_BYTES + 20)
+#define HOLDER_BYTES (HOST_BYTES + MACHINE_BYTES + 80)
 #define MARK_LINE "\nmark %016" PRIx64 "\n"
 #define POLL_MS 200
 
-/* The first line of the lock's file, "process 7 on host"; "" when it cannot be read. */
-static void read_holder(const char *path, char ret_holder[HOLDER_BYTES])
+/* The text of a file; "" when it cannot be read. */
+static void read_text(const char *path, size_t bytes, char *ret_text)
 {
-    struct buffer text = BUFFER_INIT(HOLDER_BYTES - 1);
-    ret_holder[0] = '\0';
-    if (!file_read_whole(path, &text) && text.data)
-        snprintf(ret_holder, HOLDER_BYTES, "%.*s", (int)strcspn(text.data, "\n"), text.data);
+    struct buffer text = BUFFER_INIT(bytes - 1);
+    bool is_read = !file_read_whole(path, &text) && text.data;
+    snprintf(ret_text, bytes, "%s", is_read ? text.data : "");
     buffer_release(&text);
 }
 
@@ -42,14 +43,23 @@ static void own_host(char ret_host[HOST_BYTES])
     gethostname(ret_host, HOST_BYTES - 1);
 }
 
+/* The host's name alone is not enough: a container that is started again on another node keeps
+ * it. */
+static void own_machine(char ret_line[MACHINE_BYTES])
+{
+    char host[HOST_BYTES], boot[BOOT_BYTES];
+    own_host(host);
+    read_text("/proc/sys/kernel/random/boot_id", sizeof(boot), boot);
+    snprintf(ret_line, MACHINE_BYTES, "machine %s %.*s\n", host, (int)strcspn(boot, "\n"), boot);
+}
+
 /* A process on this machine holds the lock only while it lives; a dead node's lock on a network
  * file system ends with its lease. */
 static bool may_be_dead(const char *holder)
 {
-    char host[HOST_BYTES];
-    own_host(host);
-    const char *on = strstr(holder, " on ");
-    return !on || strcmp(on + 4, host) != 0;
+    char machine[MACHINE_BYTES];
+    own_machine(machine);
+    return !strstr(holder, machine);
 }
 
 static enum error refuse_second(const char *folder, const char *holder)
@@ -64,10 +74,11 @@ static enum error refuse_second(const char *folder, const char *holder)
  * because a network file system would keep it on this machine until the file is closed. */
 static bool write_holder(const struct logdir_lock *lock, const char *path)
 {
-    char host[HOST_BYTES], text[HOLDER_BYTES];
+    char host[HOST_BYTES], machine[MACHINE_BYTES], text[HOLDER_BYTES];
     own_host(host);
-    int length =
-        snprintf(text, sizeof(text), "process %d on %s" MARK_LINE, (int)getpid(), host, lock->mark);
+    own_machine(machine);
+    int length = snprintf(text, sizeof(text), "process %d on %s" MARK_LINE "%s", (int)getpid(),
+                          host, lock->mark, machine);
     bool written = ftruncate(lock->descriptor, 0) == 0 &&
                    pwrite(lock->descriptor, text, (size_t)length, 0) == length &&
                    fdatasync(lock->descriptor) == 0;
@@ -86,8 +97,10 @@ static enum error wait_for_lock(int descriptor, const char *folder, const char *
     while (flock(descriptor, LOCK_EX | LOCK_NB)) {
         if (errno != EWOULDBLOCK)
             return error_set_errno(ERROR_IO, errno, "cannot lock %s", path);
-        read_holder(path, holder);
-        if (!may_be_dead(holder) || clock_now_ns() >= deadline_ns)
+        read_text(path, sizeof(holder), holder);
+        bool lives = !may_be_dead(holder);
+        holder[strcspn(holder, "\n")] = '\0'; /* messages name the process */
+        if (lives || clock_now_ns() >= deadline_ns)
             return refuse_second(folder, holder);
         if (stop_requested())
             return error_set(ERROR_CANCELLED, "stopped while %s was in use by another trainer (%s)",

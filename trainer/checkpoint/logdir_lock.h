@@ -3,7 +3,8 @@
  * A logdir's lock: one trainer per folder. flock() on the file trainer.lock, which names the
  * process that holds it; the lock ends with that process, however it ends, and the file stays. On a
  * network file system it also ends with the machine's lease, while the process lives on: the second
- * line of the file contains a number unique to the holder, by which it detects that.
+ * line of the file contains a number unique to the holder, by which it detects that. The third line
+ * names its machine, by host and boot, so that others know whether it is theirs.
  */
 #ifndef TRAINER_CHECKPOINT_LOGDIR_LOCK_H
 #define TRAINER_CHECKPOINT_LOGDIR_LOCK_H
