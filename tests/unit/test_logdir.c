@@ -810,6 +810,36 @@ static void test_a_state_file_that_fails_undoes_the_save(void **state)
     logdir_close(logdir);
 }
 
+/* Nor does a training's first save, before there is a state file, leave one to go on from. */
+static void test_a_first_save_that_fails_leaves_none(void **state)
+{
+    struct logdir *logdir = NULL;
+    struct checkpoint *checkpoint = NULL;
+
+    (void)state;
+    assert_ok(logdir_open(folder, 0, &logdir));
+    save_while(logdir, 0, ITS_RENAME);
+    assert_non_null(strstr(error_message(), "model.ckpt-0.safetensors was removed again: "));
+    assert_false(is_there("model.ckpt-0.safetensors"));
+    assert_newest(-1);
+    save(logdir, 1);
+    assert_content("checkpoint", state_text(1, 1));
+    save(logdir, 2);
+    logdir_close(logdir);
+    assert_int_equal(unlink(in_folder("checkpoint")), 0);
+    assert_ok(logdir_open(folder, 0, &logdir));
+    assert_ok(logdir_newest(logdir, &checkpoint));
+    checkpoint_close(checkpoint);
+    save_while(logdir, 2, ITS_RENAME); /* taken without being named: it stays */
+    assert_files(1, 2);
+    save_while(logdir, 3, ITS_RENAME);
+    assert_files(1, 2);
+    save(logdir, 3);
+    assert_content("checkpoint", state_text(1, 3));
+    assert_files(1, 3);
+    logdir_close(logdir);
+}
+
 /* What the state file names stays, whatever failed: of a step that is saved again there is only the
  * one file, and a name that may or may not outlast power loss is there as long as the power is. */
 static void test_a_save_that_fails_never_takes_what_is_named(void **state)
@@ -980,6 +1010,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_names_with_quotes_read_back),
     TEST(test_a_save_that_fails_changes_nothing),
     TEST(test_a_state_file_that_fails_undoes_the_save),
+    TEST(test_a_first_save_that_fails_leaves_none),
     TEST(test_a_save_that_fails_never_takes_what_is_named),
     TEST(test_a_save_that_fails_beside_a_state_file_that_nobody_can_read),
     TEST(test_a_disk_that_is_unmounted_meanwhile_keeps_its_list),

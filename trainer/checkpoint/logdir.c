@@ -506,10 +506,12 @@ static enum error publish(struct logdir *logdir, const char *name)
 }
 
 /* After a save that failed, maybe after the file got its name: reads the list from disk again, and
- * removes the file if it is not named there. If it cannot be read, or the folder is not this
- * trainer's (any more, or while its disk is not mounted), the list and the file stay. Keeps the
- * error's message, which may tell that the file is there: that it was removed precedes it. */
-static void undo(struct logdir *logdir, const char *name, const char *path, enum error error)
+ * removes the file if it is not named there; without a file `checkpoint`, if it was not listed
+ * before (`was_listed`). If it cannot be read, or the folder is not this trainer's (any more, or
+ * while its disk is not mounted), the list and the file stay. Keeps the error's message, which may
+ * tell that the file is there: that it was removed precedes it. */
+static void undo(struct logdir *logdir, const char *name, const char *path, bool was_listed,
+                 enum error error)
 {
     struct checkpoint_state before = logdir->state;
     struct error_report report;
@@ -521,7 +523,10 @@ static void undo(struct logdir *logdir, const char *name, const char *path, enum
         logdir->state = before;
     } else {
         checkpoint_state_release(&before);
-        is_removed = !checkpoint_state_find(&logdir->state, name, NULL) && unlink(path) == 0;
+        bool is_listed = checkpoint_state_find(&logdir->state, name, NULL);
+        is_removed = !(is_listed && (logdir->named || was_listed)) && unlink(path) == 0;
+        if (is_removed && is_listed)
+            (void)read_state(logdir, false); /* without it */
     }
     (void)error_restore(&report);
     if (is_removed)
@@ -551,6 +556,7 @@ enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *
     if (!path)
         return ERROR_MEMORY;
     struct hang hang;
+    bool was_listed = checkpoint_state_find(&logdir->state, name, NULL);
     begin_save(logdir, step, &hang);
     enum error error = logdir_lock_check(&logdir->lock, logdir->path);
     if (!error) {
@@ -558,7 +564,7 @@ enum error logdir_save(struct logdir *logdir, const struct checkpoint_snapshot *
         if (!error)
             error = publish(logdir, name);
         if (error)
-            undo(logdir, name, path, error);
+            undo(logdir, name, path, was_listed, error);
     }
     hang_end(&hang);
     if (!error)
