@@ -73,7 +73,8 @@ static void test_orders(void **state)
                *const p[] = {"p0", "p1", "p2"}, *const mixed[] = {"p0", "p2", "p1"},
                *const numbers[] = {"1", "2", "4"}, *const odd[] = {"\"", "\n\\", "\xc3\xa4"},
                *const more[] = {"z", "c", "b", "y", "a"}, *const large[] = {"z", "B", "C", "A"},
-               *const lacking[] = {"z", "c", "y", "a"}, *const dab[] = {"d", "a", "b"};
+               *const lacking[] = {"z", "c", "y", "a"}, *const dab[] = {"d", "a", "b"},
+               *const twice[] = {"b", "A", "a"}, *const others[] = {"a", "b", "n", "N"};
 
     (void)state;
     check(abc, abc, 3, "");
@@ -93,6 +94,11 @@ static void test_orders(void **state)
                   "has no column \"c\", which the model of model.ckpt takes; it has 2 of");
     check_refusal(abc, lacking, 4, "has no column \"b\"");
     check_refusal(abc, abc, 2, "has no column \"c\"");
+    /* Columns that only case distinguishes: what is found by bytes stays found. */
+    check_refusal(abc, twice, 3,
+                  "has no column \"c\", which the model of model.ckpt takes; it has 2");
+    check_refusal(abc, others, 4,
+                  "has no column \"c\", which the model of model.ckpt takes; it has 2");
 }
 
 static void test_nothing_is_known(void **state)

@@ -233,7 +233,8 @@ static enum error add_name(struct text_set *set, const char *name, bool fold, ui
     return text_set_add(set, small, length, ret_number);
 }
 
-/* Matches names by bytes, or ignoring ASCII case. Two columns that become equal match nothing. */
+/* Matches names by bytes, or ignoring ASCII case. If two columns become equal, *meeting stays as it
+ * was: initially, nothing is found. */
 static enum error meet(const struct feature_names *names, const struct store_info *info, bool fold,
                        struct meeting *meeting)
 {
@@ -241,16 +242,15 @@ static enum error meet(const struct feature_names *names, const struct store_inf
     enum error error = OK;
     char room[NUMBERED_BYTES];
     uint32_t number;
-    meeting->found = meeting->in_place = 0;
-    meeting->missing = names->count;
     for (size_t i = 0; i < info->features && !error; i++) {
         error = add_name(&set, info->feature_names[i], fold, &number);
         if (!error && number != i) {
             text_set_release(&set);
-            meeting->missing = 0;
             return OK;
         }
     }
+    meeting->found = meeting->in_place = 0;
+    meeting->missing = names->count;
     for (size_t i = 0; i < names->count && !error; i++) {
         const char *name = name_of(names, i, room);
         error = add_name(&set, name, fold, &number);
