@@ -123,7 +123,7 @@ enum error kernel_dropout(struct kernel *kernel, const struct dropout_mask *mask
 
 enum error kernel_scale(struct kernel *kernel, float *values, size_t count, float factor)
 {
-    return kernel->ops->scale(kernel, values, count, factor, NULL);
+    return kernel->ops->scale(kernel, values, count, factor);
 }
 
 enum error kernel_clip(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
@@ -135,11 +135,7 @@ enum error kernel_clip(struct kernel *kernel, const struct gradient_clip *clip, 
 enum error kernel_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                          const struct kernel_update *update)
 {
-    enum error error = OK;
-    if (optimizer->weight_decay > 0)
-        error = kernel->ops->scale(kernel, update->parameters, update->count,
-                                   optimizer_decay(optimizer, t), update->only_if);
-    return error ? error : kernel->ops->update(kernel, optimizer, t, update);
+    return kernel->ops->update(kernel, optimizer, t, update);
 }
 
 enum error kernel_fill(struct kernel *kernel, float value, size_t count, float *ret_values)

@@ -123,8 +123,8 @@ struct kernel_ops {
                                 struct kernel_result *ret_result) MUST_CHECK;
     enum error (*dropout)(struct kernel *kernel, const struct dropout_mask *mask, float *values,
                           size_t count) MUST_CHECK;
-    enum error (*scale)(struct kernel *kernel, float *values, size_t count, float factor,
-                        const int32_t *only_if) MUST_CHECK;
+    enum error (*scale)(struct kernel *kernel, float *values, size_t count,
+                        float factor) MUST_CHECK;
     enum error (*clip)(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
                        size_t count) MUST_CHECK;
     enum error (*update)(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
@@ -223,8 +223,8 @@ enum error kernel_scale(struct kernel *kernel, float *values, size_t count,
 enum error kernel_clip(struct kernel *kernel, const struct gradient_clip *clip, float *gradient,
                        size_t count) MUST_CHECK;
 
-/* Update number `t` (from 1) of the parameters and their slots (trainer/compute/optimizer.h).
- * Bit-equal on every device. */
+/* Update number `t` (from 1) of the parameters and their slots (trainer/compute/optimizer.h): the
+ * whole of it or, if it cannot be enqueued, nothing. Bit-equal on every device. */
 enum error kernel_update(struct kernel *kernel, const struct optimizer *optimizer, int64_t t,
                          const struct kernel_update *update) MUST_CHECK;
 

@@ -286,11 +286,9 @@ static enum error cpu_dropout(struct kernel *kernel, const struct dropout_mask *
     return OK;
 }
 
-static enum error cpu_scale(struct kernel *kernel, float *values, size_t count, float factor,
-                            const int32_t *only_if)
+static enum error cpu_scale(struct kernel *kernel, float *values, size_t count, float factor)
 {
-    if (!only_if || *only_if)
-        kernel_cpu_of(kernel)->loops->scale(values, factor, count);
+    kernel_cpu_of(kernel)->loops->scale(values, factor, count);
     return OK;
 }
 
@@ -317,7 +315,7 @@ struct update_work {
     const struct cpu_loops *loops;
     update_loop *apply;
     const struct optimizer *optimizer;
-    float rate;
+    float rate, decay;
     const struct kernel_update *update;
     unsigned parts;
 };
@@ -352,6 +350,8 @@ static void update_part(void *context, unsigned part)
     size_t count = work->update->count;
     size_t begin = fork_join_begin(count, work->parts, part, UPDATE_MULTIPLE);
     size_t end = fork_join_begin(count, work->parts, part + 1, UPDATE_MULTIPLE);
+    if (work->decay != 1)
+        work->loops->scale(work->update->parameters + begin, work->decay, end - begin);
     if (work->optimizer->l2 == 0)
         update_piece(work, begin, end - begin, work->update->gradient + begin);
     else
@@ -383,6 +383,7 @@ static enum error cpu_update(struct kernel *kernel, const struct optimizer *opti
                                .apply = apply,
                                .optimizer = optimizer,
                                .rate = optimizer_rate(optimizer, t),
+                               .decay = optimizer_decay(optimizer, t),
                                .update = update,
                                .parts = kernel_cpu_parts(cpu, update->count, UPDATE_PART)};
     fork_join_run(cpu->pool, work.parts, update_part, &work);

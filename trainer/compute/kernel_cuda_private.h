@@ -72,8 +72,8 @@ enum error kernel_cuda_squared_error(struct kernel *kernel, enum loss loss, cons
 /* In kernel_limits_cuda.cu. */
 enum error kernel_cuda_dropout(struct kernel *kernel, const struct dropout_mask *mask,
                                float *values, size_t count) MUST_CHECK;
-enum error kernel_cuda_scale(struct kernel *kernel, float *values, size_t count, float factor,
-                             const int32_t *only_if) MUST_CHECK;
+enum error kernel_cuda_scale(struct kernel *kernel, float *values, size_t count,
+                             float factor) MUST_CHECK;
 enum error kernel_cuda_clip(struct kernel *kernel, const struct gradient_clip *clip,
                             float *gradient, size_t count) MUST_CHECK;
 

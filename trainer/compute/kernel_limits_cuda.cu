@@ -24,11 +24,8 @@ static __global__ void drop(const struct dropout_mask *masks, size_t count, floa
     }
 }
 
-static __global__ void scale_values(size_t count, float factor, const int32_t *only_if,
-                                    float *values)
+static __global__ void scale_values(size_t count, float factor, float *values)
 {
-    if (only_if && !*only_if)
-        return;
     for (size_t i = FIRST_ELEMENT; i < count; i += ELEMENT_STRIDE)
         values[i] = __fmul_rn(values[i], factor);
 }
@@ -89,11 +86,10 @@ enum error kernel_cuda_dropout(struct kernel *kernel, const struct dropout_mask 
     return kernel_cuda_check(kernel, "dropout");
 }
 
-enum error kernel_cuda_scale(struct kernel *kernel, float *values, size_t count, float factor,
-                             const int32_t *only_if)
+enum error kernel_cuda_scale(struct kernel *kernel, float *values, size_t count, float factor)
 {
     scale_values<<<kernel_cuda_blocks(count, THREADS), THREADS, 0, kernel_cuda_stream(kernel)>>>(
-        count, factor, only_if, values);
+        count, factor, values);
     return kernel_cuda_check(kernel, "a factor");
 }
 
