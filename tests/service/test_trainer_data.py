@@ -316,6 +316,8 @@ def test_parameters_that_python_wrote(learnt, tmp_path):
     assert start["sm_w"] == tensors["sm_w"] and "feature_mean" not in start
     write_tensors(bare, {"sm_w": ([3, 2], [0.0] * 6), "sm_b": tensors["sm_b"]})
     train_fails(flowers, uri, tmp_path / "other", "sm_w is not F32 of shape [3, 3]", **words)
+    write_tensors(bare, {"sm_w": ([3, 3], [0.0] * 4 + [math.nan] + [0.0] * 4), "sm_b": tensors["sm_b"]})
+    train_fails(flowers, uri, tmp_path / "nan", "element 4 of tensor sm_w is NaN, not a finite number", **words)
     run_fails("trainer", "evaluate", "--store", uri, "--checkpoint", bare, says="no metadata that says which model it is")
 
 

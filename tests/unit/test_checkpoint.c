@@ -415,6 +415,45 @@ static void test_a_diverged_state_is_never_written(void **state)
     model_free(model);
 }
 
+/* Another program may write one. */
+static void test_a_diverged_state_is_never_taken(void **state)
+{
+    static const float values[][3] = {{1, 2, 3}, {1, NAN, 3}, {1, 2, -INFINITY}};
+    static const char *const messages[] = {NULL, "element 1 of tensor hid_b is NaN",
+                                           "element 2 of tensor hid_b is infinite"};
+    struct checkpoint_facts facts = make_facts("sgd");
+    struct checkpoint *checkpoint = NULL;
+
+    (void)state;
+    facts.model.shape = (struct model_shape){
+        .kind = MODEL_MLP, .features = 1, .outputs = 3, .hidden = {3}, .hidden_count = 1};
+    struct model *model = make_model(&facts);
+    float *before = state_of(model);
+    for (size_t i = 0; i < 3; i++) {
+        const struct safetensors_entry entries[] = {
+            {"hid_w", SAFETENSORS_F32, 2, {1, 3}, values[0]},
+            {"hid_b", SAFETENSORS_F32, 1, {3}, values[i]},
+            {"sm_w", SAFETENSORS_F32, 2, {3, 3}, before},
+            {"sm_b", SAFETENSORS_F32, 1, {3}, values[0]}};
+        struct buffer bytes = BUFFER_INIT(1 << 16);
+        assert_ok(safetensors_print(entries, 4, NULL, 0, &bytes));
+        assert_ok(file_write_whole(path, bytes.data, bytes.length));
+        buffer_release(&bytes);
+        assert_ok(checkpoint_open_foreign(path, &checkpoint));
+        if (messages[i])
+            assert_fails(checkpoint_restore_parameters(checkpoint, model), ERROR_INPUT,
+                         messages[i]);
+        else
+            assert_ok(checkpoint_restore_parameters(checkpoint, model));
+        checkpoint_close(checkpoint);
+    }
+    float *after = state_of(model);
+    assert_memory_equal(after, values[0], sizeof(values[0])); /* of the file that was taken */
+    free(before);
+    free(after);
+    model_free(model);
+}
+
 /* A safetensors file that verifies, of one tensor and this metadata. */
 static void put(const struct safetensors_pair *pairs, size_t count)
 {
@@ -626,6 +665,7 @@ static const struct CMUnitTest tests[] = {
                                     set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_tensors_must_fit_the_model, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_a_diverged_state_is_never_written, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(test_a_diverged_state_is_never_taken, set_up, tear_down),
     cmocka_unit_test_setup_teardown(test_foreign_files_are_refused, set_up, tear_down),
     cmocka_unit_test_setup_teardown(
         test_a_peek_tells_another_order_and_is_silent_about_a_sampler_that_is_away, set_up,

@@ -230,6 +230,15 @@ enum error checkpoint_compare_hyperparameters(const struct checkpoint *checkpoin
                      hyperparameter_text(number, model, right));
 }
 
+/* The place of the first of values[count] that is not finite; `count`: none. */
+static size_t not_finite_at(const float *values, size_t count)
+{
+    size_t at = 0;
+    while (at < count && isfinite(values[at]))
+        at++;
+    return at;
+}
+
 /* Does the tensor have the model's type and shape? */
 static bool same_shape(const struct safetensors_tensor *tensor, const struct model_tensor *view)
 {
@@ -253,8 +262,16 @@ static enum error read_tensor(const struct checkpoint *checkpoint, const struct 
                          checkpoint->path, view->name, view->shape[0],
                          view->dimensions == 2 ? ", " : "",
                          view->dimensions == 2 ? view->shape[1] : 0);
-    return safetensors_read(checkpoint->file, tensor, state + view->offset,
-                            view->count * sizeof(*state));
+    float *values = state + view->offset;
+    enum error error =
+        safetensors_read(checkpoint->file, tensor, values, view->count * sizeof(*values));
+    if (error)
+        return error;
+    size_t at = not_finite_at(values, view->count);
+    if (at < view->count)
+        return error_set(ERROR_INPUT, "%s: element %zu of tensor %s is %s, not a finite number",
+                         checkpoint->path, at, view->name, isnan(values[at]) ? "NaN" : "infinite");
+    return OK;
 }
 
 /* Reads the tensors that begin below `end` in the state; the others stay as they are. */
@@ -388,14 +405,13 @@ static enum error check_finite(const struct checkpoint_snapshot *snapshot)
 {
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct model_tensor *view = &snapshot->tensors[i];
-        for (size_t j = 0; j < view->count; j++) {
-            if (!isfinite(snapshot->state[view->offset + j]))
-                return error_set(ERROR_INPUT,
-                                 "training diverged: after step %" PRId64 " element %zu of %s is "
-                                 "%g; not saved (a smaller --learning-rate may help)",
-                                 snapshot->step, j, view->name,
-                                 (double)snapshot->state[view->offset + j]);
-        }
+        const float *values = snapshot->state + view->offset;
+        size_t at = not_finite_at(values, view->count);
+        if (at < view->count)
+            return error_set(ERROR_INPUT,
+                             "training diverged: after step %" PRId64 " element %zu of %s is "
+                             "%g; not saved (a smaller --learning-rate may help)",
+                             snapshot->step, at, view->name, (double)values[at]);
     }
     return OK;
 }

@@ -64,7 +64,8 @@ enum error checkpoint_compare_hyperparameters(const struct checkpoint *checkpoin
                                               const struct model_options *model) MUST_CHECK;
 
 /* Sets every tensor of `model` (only the parameters, if it has no slots) and its step from the
- * checkpoint. ERROR_CONFLICT naming a tensor that is missing or of another shape. */
+ * checkpoint. ERROR_CONFLICT naming a tensor that is missing or of another shape; ERROR_INPUT: a
+ * value is not finite, as only another program writes it. */
 enum error checkpoint_restore(const struct checkpoint *checkpoint, struct model *model) MUST_CHECK;
 /* Sets the parameters of `model`; its slots stay unchanged and its step is 0. */
 enum error checkpoint_restore_parameters(const struct checkpoint *checkpoint,
