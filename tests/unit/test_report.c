@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #define THREAD_READS 3 /* of the clock, before its first step */
 
 static _Atomic int64_t clock_ns, checked_ns;
+static int64_t begun_ns;
 static _Atomic int clock_reads;
 
 int64_t __wrap_clock_now_ns(void);
@@ -67,6 +69,7 @@ static void train(struct report *report, int64_t step)
 {
     while (atomic_load(&clock_reads) < THREAD_READS)
         clock_sleep_ms(1);
+    begun_ns = atomic_load(&clock_ns);
     report_begin(report, step);
     settle();
     make_steps(report, &step, 100);
@@ -78,6 +81,7 @@ static void train(struct report *report, int64_t step)
     pass(10);
     make_steps(report, &step, 1);
     pass(100000000);
+    report_end(report);
 }
 
 static void redirect(const char *path, int kept[2])
@@ -118,12 +122,24 @@ static int count(const char *path, const char *step, const char *ending)
     return lines;
 }
 
+static bool has_line(const char *path, const char *wanted)
+{
+    char line[1000];
+    bool found = false;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        found |= strcmp(line, wanted) == 0;
+    fclose(file);
+    return found;
+}
+
 /* Of a training that goes on from step 1000: what was trained before says nothing of its rate. */
 static void test_the_time_that_is_left(void **state)
 {
     const struct report_options options = {.last_step = 2000, .check = note_check};
     struct report *report;
-    char folder[256], path[300];
+    char folder[256], path[300], wanted[80];
     int kept[2];
     (void)state;
     unit_folder_make(folder);
@@ -141,6 +157,10 @@ static void test_the_time_that_is_left(void **state)
     assert_int_equal(count(path, "step 1191 of 2000 ", " %  4:29:40 left\n"), 1);
     assert_int_equal(count(path, "step 1191 of 2000 ", " %\n"), 1); /* nothing moves */
     assert_int_equal(count(path, "step 1192 of 2000 ", " %\n"), 1); /* in 2,500 years */
+    /* Not by the wall clock, which may have been set meanwhile. */
+    snprintf(wanted, sizeof(wanted), "Training elapsed time: %" PRId64 ".000000 s\n",
+             (atomic_load(&clock_ns) - begun_ns) / SECOND_NS);
+    assert_true(has_line(path, wanted));
     unit_folder_remove(folder);
 }
 

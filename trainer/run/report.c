@@ -54,11 +54,9 @@ struct report {
     bool end; /* under mutex */
 
     /* Used by the training's thread only. */
-    int64_t begin_ns, first_step;
     int64_t measured_ns; /* when the first batch had arrived; 0: not yet */
     int64_t wait_begin_ns, pause_begin_ns;
-    double begin_seconds, end_seconds;
-    int64_t end_ns;
+    int64_t begin_ns, end_ns;
 };
 
 static double share(int64_t part_ns, int64_t whole_ns)
@@ -220,10 +218,8 @@ void report_initialized(struct report *report)
 void report_begin(struct report *report, int64_t step)
 {
     report->begin_ns = report->end_ns = clock_now_ns();
-    report->begin_seconds = clock_wall_seconds();
-    report->first_step = step;
     atomic_store(&report->shared.step, step);
-    printf("Training begins @ %f\n", report->begin_seconds);
+    printf("Training begins @ %f\n", clock_wall_seconds());
 }
 
 void report_wait_begin(struct report *report)
@@ -347,9 +343,8 @@ void report_test(struct report *report, double accuracy, double loss)
 void report_end(struct report *report)
 {
     report->end_ns = clock_now_ns();
-    report->end_seconds = clock_wall_seconds();
-    printf("Training ends @ %f\n", report->end_seconds);
-    printf("Training elapsed time: %f s\n", report->end_seconds - report->begin_seconds);
+    printf("Training ends @ %f\n", clock_wall_seconds());
+    printf("Training elapsed time: %f s\n", (double)(report->end_ns - report->begin_ns) / 1e9);
 }
 
 void report_done(struct report *report, bool tested, double accuracy, double loss)
