@@ -22,7 +22,7 @@ static struct {
     const struct blas_library *library; /* NULL: none is open */
     char name[NAME_BYTES];              /* as requested */
     unsigned users;
-    char description[BLAS_DESCRIPTION_BYTES];
+    char description[BLAS_DESCRIPTION_BYTES]; /* stays after the last close */
 } open_now;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -182,10 +182,8 @@ void blas_multiply(const struct blas_product *product)
 
 const char *blas_describe(void)
 {
-    static char description[BLAS_DESCRIPTION_BYTES];
     if (blas_open("auto"))
         return "no BLAS";
-    memcpy(description, open_now.description, sizeof(description));
     blas_close();
-    return description;
+    return open_now.description;
 }
