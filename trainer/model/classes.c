@@ -166,9 +166,13 @@ enum error classes_compare(const struct classes *a, const char *theirs, const st
         i++;
     if (i == a->count && i == b->count && a->integers == b->integers)
         return OK;
-    if (i == both)
+    if (i == both && a->count != b->count)
         return error_set(ERROR_CONFLICT, "%s has %zu %s, %s has %zu", theirs, a->count,
                          text_plural(a->count, "class", "classes"), ours, b->count);
+    if (i == both)
+        return error_set(ERROR_CONFLICT, "the classes of %s are %s, those of %s are %s", theirs,
+                         a->integers ? "numbers" : "texts", ours,
+                         b->integers ? "numbers" : "texts");
     char left[TEXT_QUOTE_BYTES], right[TEXT_QUOTE_BYTES];
     return error_set(ERROR_CONFLICT, "class %zu of %s is %s, of %s it is %s", i, theirs,
                      text_quote(left, sizeof(left), a->texts[i], strlen(a->texts[i])), ours,
