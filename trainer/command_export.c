@@ -25,9 +25,10 @@ const struct command command_export = {
     .details =
         "  tombola-trainer export --logdir run --out model.onnx\n"
         "The input is `features`, rows as the store has them: scaling and --normalize are part of\n"
-        "the graph. The outputs are `probabilities` and `class`, the index of the most probable\n"
-        "one, or for a regression `prediction`. The metadata key `classes` lists the classes as\n"
-        "JSON.\n",
+        "the graph, but missing= and onehot= of the store's URI come before it. The outputs are\n"
+        "`probabilities` and `class`, the index of the most probable one, or for a regression\n"
+        "`prediction`. Metadata, as JSON: `classes` lists the classes, `feature_names` the\n"
+        "features, `feature_recipe` says what missing= and onehot= do.\n",
     .run = run,
     .ends_anywhere = true,
 };
@@ -46,6 +47,16 @@ static enum error check_out(const char *out)
                              out);
     }
     return OK;
+}
+
+/* Else whoever runs the model would have to guess what its input is. */
+static void say_recipe(const struct feature_recipe *recipe)
+{
+    char asked[RECIPE_REQUEST_BYTES];
+    if (recipe)
+        log_info("its input is what %s of the store's URI makes of a row, which is not part of the "
+                 "graph: feature_recipe in its metadata says how",
+                 recipe_request_text(&recipe->request, asked));
 }
 
 static enum error run(const struct program *program, int argc, char **argv)
@@ -71,9 +82,11 @@ static enum error run(const struct program *program, int argc, char **argv)
         error = trained_model_find(&options, &checkpoint);
     if (!error)
         error = onnx_export(checkpoint, out);
-    if (!error)
+    if (!error) {
         log_info("%s, step %" PRId64 ", is %s", checkpoint_path(checkpoint),
                  checkpoint_step(checkpoint), out);
+        say_recipe(checkpoint_get_facts(checkpoint)->recipe);
+    }
     checkpoint_close(checkpoint);
     return error;
 }

@@ -157,7 +157,8 @@ def test_a_model_predicts_other_tables(server, trained, tmp_path):  # noqa: F811
     write_csv(tmp_path / "less.csv", rows, ("id", "y", "color", "age"))
     run_fails("trainer", "evaluate", "--store", f"csv:{tmp_path}/less.csv?label=y", "--logdir", trained[1], status=2,
               says='there is no column of features "size"')
-    run("trainer", "export", "--logdir", trained[1], "--out", tmp_path / "model.onnx")
+    done = run("trainer", "export", "--logdir", trained[1], "--out", tmp_path / "model.onnx")
+    assert "its input is what missing=mean&onehot=* of the store's URI makes of a row" in done.stderr
     assert b"feature_recipe" in (tmp_path / "model.onnx").read_bytes()
 
 
