@@ -327,6 +327,7 @@ def test_evaluate_and_predict_pass_bad_rows_over(named, tmp_path):
     assert lines == [line for i, line in enumerate(whole, -1) if i not in (0, 1, 17, 399)]
     lines = run("trainer", "predict", "--store", broken, "--logdir", logdir, "--bad-rows", "replace").stdout.splitlines()
     assert len(lines) == 401 and lines[3:18] == whole[3:18]
+    assert [line.split(",")[:2] for line in (lines[1], lines[18])] == [["0", ""], ["17", ""]], "zeros have no label"
 
 
 def test_a_test_store_s_bad_rows_are_passed_over_too(named, tmp_path):

@@ -87,7 +87,8 @@ static enum error predict_rows(void *context, const struct trained_model_rows *r
     for (size_t i = 0; i < rows->rows && !error; i++) {
         add_integer(&predicting->lines, rows->ids[i]);
         buffer_add(&predicting->lines, ",", 1);
-        add_label(predicting, rows->labels[i]);
+        if (!rows->status || rows->status[i] == ROW_OK) /* else zeros are in its place */
+            add_label(predicting, rows->labels[i]);
         add_prediction(predicting, predicting->output + i * predicting->outputs);
         error = predicting->lines.error;
     }

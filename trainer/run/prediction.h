@@ -7,8 +7,9 @@
  *                                               ... the columns are p_<class>
  *   regression   id,label,predicted
  *
- * Labels are written as in the store, and empty if it has none; they need not be known to the
- * model. Numbers have enough digits to read back as the same 32-bit float.
+ * Labels are written as in the store, and empty if it has none or the row is bad and was replaced;
+ * they need not be known to the model. Numbers have enough digits to read back as the same 32-bit
+ * float.
  */
 #ifndef TRAINER_RUN_PREDICTION_H
 #define TRAINER_RUN_PREDICTION_H
