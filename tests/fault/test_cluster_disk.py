@@ -349,3 +349,22 @@ def test_a_last_save_that_fails_names_what_training_goes_on_from(training, disk,
     trained.start_server(0)
     trained.wait()
     check_each_batch_once(trained.logdir, paced, store, tmp_path, last + REST)
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_the_save_of_an_early_end_is_not_tried_for_ever(start, sampler, disk, store, tmp_path, servers):  # noqa: F811
+    """The stream ends before --train-steps: nothing is trained any more, as at the last step."""
+    served, logdir = sampler("--store", store, "--epochs", 1), tmp_path / "run"
+    last = -(-served.get("/streams/default").json["units"] // ADDITIVE["batch_size"])
+    trained = Cluster(start, served, store, logdir, servers=servers, train_steps=last - 40, save_secs=0, **ADDITIVE)
+    trained.env = disk.env
+    trained.start_all().wait()
+    trained.end_at(10**9)
+    disk.begin("fsync-fails")
+    trained.start_all()
+    assert trained.ps[0].wait() == 1, trained.ps[0].stderr
+    assert re.search(rf"step {last} was not saved, training can go on from step {last - 40} .*Input/output error\n$", trained.ps[0].stderr)
+    disk.end()
+    trained.start_server(0)
+    trained.wait()
+    assert trained.saved_step() == last

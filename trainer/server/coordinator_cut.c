@@ -195,11 +195,11 @@ static void let_leave_without(struct coordinator *coordinator)
 }
 
 /* As in a single process, a failed save is retried, except if the state is not finite (it will not
- * become finite), or if another trainer has taken over the logdir; that of the last step for
- * SAVER_LAST_MS. */
+ * become finite), or if another trainer has taken over the logdir; that of the last step, which may
+ * be an early end, for SAVER_LAST_MS. */
 static enum error put_off_save(struct coordinator *coordinator, int64_t step, enum error error)
 {
-    bool is_last = step >= coordinator->options.train_steps;
+    bool is_last = coordinator_is_finished(coordinator);
     if (!error)
         return OK;
     if (is_last && coordinator->last_by_ns == 0)
