@@ -15,7 +15,7 @@ from cluster_cases import ADDITIVE, Cluster, check_each_batch_once, paced  # noq
 from failing_disk import traced
 from service import PATIENCE_S, wait_for
 from test_hanging_disk import disk  # noqa: F401, fixture
-from test_trainer import checkpoints, store  # noqa: F401, fixture
+from test_trainer import checkpoints, read_checkpoint, store, train  # noqa: F401, fixture
 from test_training import NO_LEAKS, NO_THREADS
 
 REST = 300
@@ -368,3 +368,47 @@ def test_the_save_of_an_early_end_is_not_tried_for_ever(start, sampler, disk, st
     trained.start_server(0)
     trained.wait()
     assert trained.saved_step() == last
+
+
+# ---- the evaluator ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(start, sampler, disk, store, tmp_path):  # noqa: F811
+    """An evaluator whose disk may fail, and alone: (it, the path of the best model, train(last step, rate))."""
+    served, logdir = sampler("--store", store, "--seed", 7), tmp_path / "run"
+    cluster = Cluster(start, served, store, logdir, servers=1, train_steps=300, test_store=store)
+    return (cluster.task("evaluator", 0, env=disk.env), logdir / "model.best.safetensors",
+            lambda last, rate: train(served, store, logdir, train_steps=last, learning_rate=rate))
+
+
+def test_a_best_checkpoint_that_was_refused_is_kept_later(watched, disk):  # noqa: F811
+    """Nor does a later one take its place that is worse."""
+    watching, best, train_to = watched
+    disk.begin("fsync-fails")
+    train_to(100, 0.01)
+    watching.wait_for_log("step 100 has the lowest test loss and was not kept: .*Input/output error; it is tried again")
+    train_to(200, 30)
+    watching.wait_for_log("step 200: loss")
+    disk.end()
+    wait_for(best.exists, "it is not kept")
+    train_to(300, 30)
+    output, _ = watching.process.communicate(timeout=PATIENCE_S)
+    assert watching.process.returncode == 0, watching.stderr
+    scores = {line["step"]: line["mean_cross_entropy"] for line in map(json.loads, output.splitlines())}
+    assert scores[100] < min(scores[200], scores[300])
+    assert read_checkpoint(best)[1]["global_step"][1][0] == 100
+
+
+@pytest.mark.parametrize("end", ["the last step", "a signal"])
+def test_a_best_checkpoint_that_is_refused_to_the_end_is_an_error(watched, disk, end):  # noqa: F811
+    """`--best` would take another one."""
+    watching, best, train_to = watched
+    disk.begin("fsync-fails")
+    train_to(300 if end == "the last step" else 100, 0.01)
+    watching.wait_for_log("was not kept: .*; it is tried again")
+    if end == "a signal":
+        watching.terminate()
+    assert watching.wait() == (143 if end == "a signal" else 1), watching.stderr
+    assert re.search(r"error .*was not kept: .*Input/output error|train: step 300 has .* was not kept: .*Input/output error\n$", watching.stderr), watching.stderr
+    assert not best.exists()

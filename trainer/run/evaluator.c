@@ -13,6 +13,7 @@
 #include "common/text.h"
 #include "loader/store_uri.h"
 #include "trainer/checkpoint/logdir.h"
+#include "trainer/checkpoint/saver.h"
 #include "trainer/events/event_writer.h"
 #include "trainer/exchange/stop_request.h"
 #include "trainer/run/best_checkpoint.h"
@@ -38,6 +39,8 @@ struct evaluator {
     int64_t again_ns;            /* when to try again */
     bool has_servers;            /* else the process that trains alone keeps the best model */
     struct best_checkpoint best; /* used if it has */
+    int64_t keep_ns;             /* when to try again to keep it; 0: it has not failed */
+    int64_t last_by_ns;          /* until when that is retried at the end; 0: not at the end */
     bool stopped;                /* the log has said so */
 };
 
@@ -112,7 +115,7 @@ static enum error score(struct evaluator *evaluator, struct trained_model *train
     if (!error)
         error = show(evaluator, trained->checkpoint, &evaluation);
     if (!error && evaluator->has_servers)
-        best_checkpoint_consider(&evaluator->best, trained->checkpoint, evaluation.loss);
+        best_checkpoint_consider(&evaluator->best, &trained->checkpoint, evaluation.loss);
     evaluation_release(&evaluation);
     return error;
 }
@@ -133,6 +136,17 @@ static enum error put_off(struct evaluator *evaluator, enum error error)
     return OK;
 }
 
+/* A disk that refuses it may take it later. */
+static void keep_best(struct evaluator *evaluator)
+{
+    if (clock_now_ns() < evaluator->keep_ns)
+        return;
+    enum error error = best_checkpoint_keep(&evaluator->best);
+    if (error && evaluator->keep_ns == 0)
+        log_warning("%s; it is tried again", error_message());
+    evaluator->keep_ns = error ? clock_deadline_ns(AGAIN_MS) : 0;
+}
+
 /* Scores the best model of an earlier evaluator. */
 static enum error open_best(struct evaluator *evaluator)
 {
@@ -145,6 +159,7 @@ static enum error open_best(struct evaluator *evaluator)
     struct trained_model trained;
     struct evaluation evaluation = {.loss = INFINITY};
     enum error error = trained_model_open(&model, &trained);
+    best_checkpoint_release(&evaluator->best);
     best_checkpoint_init(&evaluator->best, options->logdir, INFINITY, -1);
     if (error)
         return error == ERROR_NOT_FOUND ? OK : error;
@@ -258,17 +273,27 @@ static enum error look(struct evaluator *evaluator)
     return OK;
 }
 
-static enum error watch(struct evaluator *evaluator)
+/* Is the training over, its last checkpoint scored, and the best one kept, or for too long not? */
+static bool is_over(struct evaluator *evaluator, uint64_t *seen)
 {
     const struct training_options *options = evaluator->options;
-    uint64_t seen = 0;
     struct stat now;
+    bool ends = logdir_is_trained(options->logdir, options->train_steps, LOGDIR_ENDED, seen) &&
+                !has_changed(evaluator, &now);
+    if (!ends || evaluator->last_by_ns == 0)
+        evaluator->last_by_ns = ends ? clock_deadline_ns(SAVER_LAST_MS) : 0;
+    return ends && (!evaluator->best.unkept || clock_now_ns() > evaluator->last_by_ns);
+}
+
+static enum error watch(struct evaluator *evaluator)
+{
+    uint64_t seen = 0;
     for (;;) {
         enum error error = look(evaluator);
         if (error)
             return error;
-        if (logdir_is_trained(options->logdir, options->train_steps, LOGDIR_ENDED, &seen) &&
-            !has_changed(evaluator, &now))
+        keep_best(evaluator);
+        if (is_over(evaluator, &seen))
             return OK;
         error = stop_early(evaluator);
         if (error)
@@ -277,6 +302,19 @@ static enum error watch(struct evaluator *evaluator)
             return error_set(ERROR_CANCELLED, "stopped by %s; the training goes on",
                              stop_signal_name());
     }
+}
+
+/* `error`: how it ended. The best model must be there if that is well. */
+static enum error keep_last(struct evaluator *evaluator, enum error error)
+{
+    struct error_report report;
+    error_report_take(error, &report);
+    enum error missing = best_checkpoint_keep(&evaluator->best);
+    if (!error)
+        return missing;
+    if (missing)
+        log_error("%s", error_message());
+    return error_restore(&report);
 }
 
 enum error evaluator_run(const struct training_options *options)
@@ -301,12 +339,13 @@ enum error evaluator_run(const struct training_options *options)
     if (!error && evaluator.has_servers)
         error = open_best(&evaluator);
     if (!error)
-        error = watch(&evaluator);
+        error = keep_last(&evaluator, watch(&evaluator));
     if (!error && evaluator.best.step >= 0)
         best_checkpoint_say(evaluator.best.step, evaluator.best.loss);
     if (evaluator.writer)
         event_writer_session(evaluator.writer, evaluator.step, EVENT_STOP, NULL);
     event_writer_close(evaluator.writer);
+    best_checkpoint_release(&evaluator.best);
     engine_close(&evaluator.engine);
     hang_end(&hang);
     buffer_release(&evaluator.pointer);

@@ -107,11 +107,14 @@ static enum error keep_last(const struct training *training)
     error = evaluation_run(&trained, &source, &evaluation);
     best_checkpoint_init(&best, options->logdir, INFINITY, -1);
     if (!error)
-        best_checkpoint_consider(&best, trained.checkpoint, evaluation.loss);
+        best_checkpoint_consider(&best, &trained.checkpoint, evaluation.loss);
+    if (!error)
+        error = best_checkpoint_keep(&best);
     if (!error && best.step >= 0)
         log_info("step %" PRId64 " had not been tested: its test loss is %g a row, and "
                  "--best of evaluate, predict and export takes it",
                  best.step, best.loss);
+    best_checkpoint_release(&best);
     evaluation_release(&evaluation);
     trained_model_close(&trained);
     return error;
