@@ -412,3 +412,17 @@ def test_a_best_checkpoint_that_is_refused_to_the_end_is_an_error(watched, disk,
     assert watching.wait() == (143 if end == "a signal" else 1), watching.stderr
     assert re.search(r"error .*was not kept: .*Input/output error|train: step 300 has .* was not kept: .*Input/output error\n$", watching.stderr), watching.stderr
     assert not best.exists()
+
+
+@pytest.mark.parametrize("end", ["it answers", "a signal"])
+def test_a_best_checkpoint_that_hangs_is_named(watched, disk, end):  # noqa: F811
+    watching, best, train_to = watched
+    disk.begin("fsync")
+    train_to(300, 0.01)
+    watching.wait_for_log(rf"waiting for \d+ s now, while {best} does not answer")
+    if end == "it answers":
+        disk.end()
+        assert watching.wait() == 0 and best.exists(), watching.stderr
+    else:
+        watching.terminate()
+        assert watching.wait() == 143 and f"stopped while {best} does not answer" in watching.stderr, watching.stderr

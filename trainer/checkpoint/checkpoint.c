@@ -126,7 +126,12 @@ void checkpoint_close(struct checkpoint *checkpoint)
 
 enum error checkpoint_copy(const struct checkpoint *checkpoint, const char *path)
 {
-    return safetensors_copy(checkpoint->file, path);
+    struct hang hang; /* the file at `path` stays as it was until the copy is complete */
+    hang_begin(&hang, HANG_MS, "while %s does not answer", path);
+    hang_warn(&hang);
+    enum error error = safetensors_copy(checkpoint->file, path);
+    hang_end(&hang);
+    return error;
 }
 
 const char *checkpoint_path(const struct checkpoint *checkpoint)
