@@ -92,31 +92,48 @@ static enum error compare_lengths(const struct store_info *a, const struct store
                      a->uri, b->uri);
 }
 
-static enum error compare_columns(const struct store_info *a, const struct store_info *b)
+/* URIs of one list may name different columns of the same files. */
+static enum error compare_keys(const struct store_info *a, const struct store_info *b)
 {
-    if (a->column_names && b->column_names)
-        return compare_names(a, b, "column", a->column_names, a->column_count, b->column_names,
-                             b->column_count);
-    if (!is_same(a->id_column, b->id_column))
-        return refuse_column(a, b, "id column", a->id_column, b->id_column);
-    if (!is_same(a->label_column, b->label_column))
-        return refuse_column(a, b, "label column", a->label_column, b->label_column);
-    if (!is_same(a->weight_column, b->weight_column))
-        return refuse_column(a, b, "weight column", a->weight_column, b->weight_column);
-    if (!is_same(a->group_column, b->group_column))
-        return refuse_column(a, b, "group column", a->group_column, b->group_column);
+    const char *const names[][3] = {{"id column", a->id_column, b->id_column},
+                                    {"label column", a->label_column, b->label_column},
+                                    {"weight column", a->weight_column, b->weight_column},
+                                    {"group column", a->group_column, b->group_column}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (!is_same(names[i][1], names[i][2]))
+            return refuse_column(a, b, names[i][0], names[i][1], names[i][2]);
+    }
+    return OK;
+}
+
+static enum error compare_features(const struct store_info *a, const struct store_info *b)
+{
     if (a->lengths != LENGTHS_ALIKE || b->lengths != LENGTHS_ALIKE)
         return compare_lengths(a, b);
-    if (a->features != b->features && (!a->feature_names || !b->feature_names))
-        return error_set(ERROR_INPUT,
-                         "%s has %zu %s and %s has %zu; files that are read as "
-                         "one have the same columns",
-                         a->uri, a->features, text_plural(a->features, "feature", "features"),
-                         b->uri, b->features);
-    return a->feature_names && b->feature_names
-               ? compare_names(a, b, "feature", a->feature_names, a->features, b->feature_names,
-                               b->features)
-               : OK;
+    if (a->feature_names && b->feature_names)
+        return compare_names(a, b, "feature", a->feature_names, a->features, b->feature_names,
+                             b->features);
+    if (a->features == b->features)
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "%s has %zu %s and %s has %zu; files that are read as "
+                     "one have the same columns",
+                     a->uri, a->features, text_plural(a->features, "feature", "features"), b->uri,
+                     b->features);
+}
+
+/* A store opened for keys only need not know its features. */
+static enum error compare_columns(const struct union_store *store, const struct store_info *a,
+                                  const struct store_info *b)
+{
+    enum error error = OK;
+    if (a->column_names && b->column_names)
+        error = compare_names(a, b, "column", a->column_names, a->column_count, b->column_names,
+                              b->column_count);
+    if (!error)
+        error = compare_keys(a, b);
+    bool is_known = !store->keys_only || (a->features > 0 && b->features > 0);
+    return error || !is_known ? error : compare_features(a, b);
 }
 
 /* A store of numbers does not keep a number's text, except for integers. */
@@ -151,7 +168,7 @@ static enum error check_parts(const struct union_store *store)
 {
     enum error error = OK;
     for (size_t i = 1; i < store->count && !error; i++)
-        error = compare_columns(&store->parts[0].store->info, &store->parts[i].store->info);
+        error = compare_columns(store, &store->parts[0].store->info, &store->parts[i].store->info);
     for (size_t i = 1; i < store->count && !store->keys_only && !error; i++)
         error = compare_elements(&store->parts[0].store->info, &store->parts[i].store->info);
     return error ? error : compare_labels(store);

@@ -199,6 +199,33 @@ static void test_files_that_do_not_belong_together(void **state)
     assert_fails(store_open("\n\n", false, &store), ERROR_USAGE, "empty lines");
 }
 
+/* The two files have the same columns, and their URIs choose differently among them. */
+static void refuse_choices(const char *first, const char *second, const char *says)
+{
+    struct store *store = NULL;
+    char list[2048];
+    write_file("one.csv", "id,label,a,b\n1,2,3,4\n");
+    write_file("two.csv", "id,label,a,b\n5,6,7,8\n");
+    snprintf(list, sizeof(list), "%s\n%s", uri_of("csv", "one.csv", first),
+             uri_of("csv", "two.csv", second));
+    assert_fails(store_open(list, false, &store), ERROR_INPUT, says);
+    assert_null(store);
+}
+
+static void test_uris_that_choose_other_columns(void **state)
+{
+    (void)state;
+    refuse_choices("label=a", "label=b",
+                   "the label column is \"a\" in the first and \"b\" in the second");
+    refuse_choices("", "label=", "the label column is \"label\" in the first and none");
+    refuse_choices("weight=a&features=b", "features=b", "the weight column is \"a\" in the first");
+    refuse_choices("features=b", "group=a&features=b", "the group column is none in the first");
+    refuse_choices("", "id=&features=a,b", "the id column is \"id\" in the first and none");
+    refuse_choices("features=a", "features=b", "the feature 1 is \"a\" in the first and \"b\"");
+    refuse_choices("features=a", "features=a,b", "the feature 2 is none in the first and \"b\"");
+    refuse_choices("longest=3", "longest=any", "the same longest=");
+}
+
 /* Small ids as the digits of one number, in their order. */
 static enum error add_digits(void *context, const struct store_block *block)
 {
@@ -236,6 +263,26 @@ static void test_files_without_rows_are_passed_over(void **state)
                      "spark-5.csv, line 2");
         unlink(path_of("spark-5.csv"));
     }
+}
+
+/* A row file knows its features also then, a CSV file does not. */
+static void test_kinds_of_store_opened_for_keys(void **state)
+{
+    struct store *store;
+    char list[2048];
+    int64_t digits = 0;
+    (void)state;
+    write_file("one.csv", "id,label,a,b\n1,2,3,4\n");
+    write_file("two.csv", "id,label,a,b\n5,6,7,8\n");
+    assert_ok(store_open(uri_of("csv", "one.csv", ""), false, &store));
+    import_rows(store, path_of("one.rows"));
+    store_close(store);
+    snprintf(list, sizeof(list), "%s\n%s", uri_of("rows", "one.rows", ""),
+             uri_of("csv", "two.csv", ""));
+    assert_ok(store_open(list, true, &store));
+    assert_ok(store_scan(store, SCAN_KEYS, add_digits, &digits));
+    assert_int_equal(digits, 15);
+    store_close(store);
 }
 
 static void test_bad_and_missing_rows_are_named(void **state)
@@ -286,6 +333,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_ways_to_name_them, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_is_given_twice, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_that_do_not_belong_together, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_uris_that_choose_other_columns, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_kinds_of_store_opened_for_keys, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_files_without_rows_are_passed_over, make_folder,
                                     remove_folder),
