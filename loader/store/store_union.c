@@ -164,9 +164,22 @@ static enum error compare_elements(const struct store_info *a, const struct stor
                      a->uri, element_things[a->element], b->uri, element_things[b->element]);
 }
 
+/* Units without rows, and damaged files, announce any number. */
+static enum error check_rows(const struct union_store *store)
+{
+    int64_t rows = 0;
+    for (size_t i = 0; i < store->count; i++) {
+        const struct store_info *info = &store->parts[i].store->info;
+        if (__builtin_add_overflow(rows, info->rows, &rows))
+            return error_set(ERROR_INPUT, "%s: with it, the stores have more than %lld rows",
+                             info->uri, (long long)INT64_MAX);
+    }
+    return OK;
+}
+
 static enum error check_parts(const struct union_store *store)
 {
-    enum error error = OK;
+    enum error error = check_rows(store);
     for (size_t i = 1; i < store->count && !error; i++)
         error = compare_columns(store, &store->parts[0].store->info, &store->parts[i].store->info);
     for (size_t i = 1; i < store->count && !store->keys_only && !error; i++)

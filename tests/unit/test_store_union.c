@@ -265,6 +265,17 @@ static void test_files_without_rows_are_passed_over(void **state)
     }
 }
 
+static void test_more_rows_than_can_be_counted(void **state)
+{
+    struct store *store = NULL;
+    char list[200] = "";
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        strcat(list, "range:2305843009213693952\n");
+    assert_fails(store_open(list, true, &store), ERROR_INPUT,
+                 "the stores have more than 9223372036854775807 rows");
+}
+
 /* A row file knows its features also then, a CSV file does not. */
 static void test_kinds_of_store_opened_for_keys(void **state)
 {
@@ -336,6 +347,7 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_uris_that_choose_other_columns, make_folder,
                                     remove_folder),
+    cmocka_unit_test(test_more_rows_than_can_be_counted),
     cmocka_unit_test_setup_teardown(test_kinds_of_store_opened_for_keys, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_files_without_rows_are_passed_over, make_folder,
