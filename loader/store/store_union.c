@@ -189,6 +189,12 @@ static enum error check_parts(const struct union_store *store)
 
 /* ---- description of the whole ------------------------------------------- */
 
+static bool has_shape(const struct store_info *info, const struct store_info *of)
+{
+    return info->shape && of->shape && info->dimensions == of->dimensions &&
+           memcmp(info->shape, of->shape, of->dimensions * sizeof(*of->shape)) == 0;
+}
+
 static void describe(struct union_store *store)
 {
     struct store_info *info = &store->store.info;
@@ -216,6 +222,8 @@ static void describe(struct union_store *store)
         info->features = part->features > info->features ? part->features : info->features;
         info->longest = part->longest > info->longest ? part->longest : info->longest;
         info->elements += i > 0 ? part->elements : 0;
+        if (!has_shape(part, info))
+            info->shape = NULL;
         if (part->label_kind > info->label_kind) /* texts before fractions before integers */
             info->label_kind = part->label_kind;
     }

@@ -296,6 +296,29 @@ static void test_kinds_of_store_opened_for_keys(void **state)
     store_close(store);
 }
 
+/* IDX of two bytes a row, as `height` x `width`. */
+static const char *write_idx(const char *name, char height, char width)
+{
+    const char bytes[] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, height, 0, 0, 0, width, 1, 2};
+    write_bytes(name, bytes, sizeof(bytes));
+    return uri_of("idx", name, "");
+}
+
+static void test_shapes_are_kept_where_they_are_alike(void **state)
+{
+    struct store *store;
+    char list[2048];
+    (void)state;
+    for (char height = 1; height <= 2; height++) {
+        snprintf(list, sizeof(list), "%s\n%s", write_idx("one.idx", 1, 2),
+                 write_idx("two.idx", height, (char)(3 - height)));
+        assert_ok(store_open(list, false, &store));
+        assert_int_equal(store_info(store)->features, 2);
+        assert_true((store_info(store)->shape != NULL) == (height == 1));
+        store_close(store);
+    }
+}
+
 static void test_bad_and_missing_rows_are_named(void **state)
 {
     struct store *store;
@@ -349,6 +372,8 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test(test_more_rows_than_can_be_counted),
     cmocka_unit_test_setup_teardown(test_kinds_of_store_opened_for_keys, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_shapes_are_kept_where_they_are_alike, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_files_without_rows_are_passed_over, make_folder,
                                     remove_folder),
