@@ -7,6 +7,7 @@
 
 #include "common/array.h"
 #include "common/text.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/store/store_union_parts.h"
 
 static const char *union_place(const struct union_store *store, int64_t row,
@@ -164,6 +165,18 @@ static enum error compare_elements(const struct store_info *a, const struct stor
                      a->uri, element_things[a->element], b->uri, element_things[b->element]);
 }
 
+/* The first one's is kept with a model, and would encode other tables otherwise than the rows of
+ * the second. */
+static enum error compare_recipes(const struct store_info *a, const struct store_info *b)
+{
+    if (!a->recipe || !b->recipe || feature_recipe_is_same(a->recipe, b->recipe))
+        return OK;
+    return error_set(ERROR_INPUT,
+                     "%s and %s were imported apart, and their missing= or onehot= encode the same "
+                     "value differently; import their sources as one",
+                     a->uri, b->uri);
+}
+
 /* Units without rows, and damaged files, announce any number. */
 static enum error check_rows(const struct union_store *store)
 {
@@ -184,6 +197,8 @@ static enum error check_parts(const struct union_store *store)
         error = compare_columns(store, &store->parts[0].store->info, &store->parts[i].store->info);
     for (size_t i = 1; i < store->count && !store->keys_only && !error; i++)
         error = compare_elements(&store->parts[0].store->info, &store->parts[i].store->info);
+    for (size_t i = 1; i < store->count && !error; i++)
+        error = compare_recipes(&store->parts[0].store->info, &store->parts[i].store->info);
     return error ? error : compare_labels(store);
 }
 

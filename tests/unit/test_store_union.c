@@ -319,6 +319,32 @@ static void test_shapes_are_kept_where_they_are_alike(void **state)
     }
 }
 
+/* The mean of each file fills its missing values. */
+static void import_filled(const char *name, const char *text)
+{
+    struct store *store;
+    assert_ok(open_csv(text, "missing=mean", &store));
+    import_rows(store, path_of(name));
+    store_close(store);
+}
+
+static void test_files_imported_with_different_recipes(void **state)
+{
+    static const char *const seconds[] = {"id,a\n3,4\n4,\n", "id,a\n3,0.5\n4,\n"};
+    struct store *store = NULL;
+    char list[2048];
+    (void)state;
+    import_filled("one.rows", "id,a\n1,0.5\n2,\n");
+    snprintf(list, sizeof(list), "%s\n%s", uri_of("rows", "one.rows", ""),
+             uri_of("rows", "two.rows", ""));
+    import_filled("two.rows", seconds[0]);
+    assert_fails(store_open(list, false, &store), ERROR_INPUT,
+                 "two.rows were imported apart, and their missing= or onehot= encode");
+    import_filled("two.rows", seconds[1]);
+    assert_ok(store_open(list, false, &store));
+    store_close(store);
+}
+
 static void test_bad_and_missing_rows_are_named(void **state)
 {
     struct store *store;
@@ -374,6 +400,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_kinds_of_store_opened_for_keys, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_shapes_are_kept_where_they_are_alike, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_files_imported_with_different_recipes, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_files_without_rows_are_passed_over, make_folder,
                                     remove_folder),
