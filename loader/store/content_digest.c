@@ -28,7 +28,7 @@ static enum error add_row(struct content_digest *digest, const struct store_bloc
                           const void *features, size_t row_bytes)
 {
     static const struct text nothing = {.data = "", .length = 0};
-    double weight = block->weights ? block->weights[i] : 1;
+    double weight = (block->weights ? block->weights[i] : 1) + 0.0; /* SQLite keeps -0 as 0 */
     XXH128_canonical_t hash;
     XXH128_canonicalFromHash(&hash, XXH3_128bits(features, row_bytes));
     buffer_clear(&digest->row);

@@ -176,6 +176,17 @@ static void test_a_stop_leaves_nothing(void **state)
     store_close(store);
 }
 
+/* SQLite keeps -0 as 0: it is the same weight. */
+static void test_a_weight_of_minus_zero(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    assert_ok(open_csv("id,label,w\n1,2,-0\n2,3,-0.0\n3,3,0\n", "weight=w", &store));
+    import_store(store, path_of("zeros.db"));
+    import_rows(store, path_of("zeros.rows"));
+    store_close(store);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_what_is_written_is_read_back, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_other_rows_are_not_published, make_folder, remove_folder),
@@ -183,6 +194,7 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_rows_are_counted, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_stop_leaves_nothing, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_weight_of_minus_zero, make_folder, remove_folder),
 };
 
 UNIT_MAIN(tests)
