@@ -142,6 +142,8 @@ static enum error read_labels(struct idx_store *store, const char *path)
         error = source_file_open(&file, path, &text.source.identity);
     if (!error) {
         error = copy_labels(store, &text, &file);
+        if (!error)
+            error = source_file_check(&file); /* labels read may include later writes */
         source_file_close(&file);
     }
     idx_text_release(&text);

@@ -2,9 +2,26 @@
 /* Covers loader/idx/store_idx: with idx_header. */
 #include "tests/unit/idx_unit.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "loader/store/row_cache.h"
+
+/* pread of the library under test: the first one of that many bytes writes to a file. */
+static const char *changes_at_read; /* NULL: none does */
+static size_t changing_bytes;
+
+ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset);
+ssize_t pread(int descriptor, void *out, size_t bytes, off_t offset)
+{
+    if (changes_at_read && bytes == changing_bytes &&
+        utimensat(AT_FDCWD, changes_at_read, NULL, 0) == 0)
+        changes_at_read = NULL;
+    return syscall(SYS_pread64, descriptor, out, bytes, offset);
+}
 
 /* ---- rows --------------------------------------------------------------- */
 
@@ -310,6 +327,27 @@ static void test_a_file_that_changes(void **state)
     store_close(store);
 }
 
+static void test_labels_that_change_while_they_are_read(void **state)
+{
+    static const uint32_t sizes[] = {7, 3};
+    static struct bytes images, labels;
+    struct store *store = NULL;
+    char path[512];
+    (void)state;
+    begin(&images, IDX_U8, 2, sizes);
+    add_number(&images, 0, 21);
+    put("a-images-idx3-ubyte", &images);
+    begin(&labels, IDX_U8, 1, sizes);
+    add_number(&labels, 0, 7);
+    put("a-labels-idx1-ubyte", &labels);
+    snprintf(path, sizeof(path), "%s", path_of("a-labels-idx1-ubyte"));
+    changes_at_read = path;
+    changing_bytes = 7; /* all labels */
+    assert_fails(store_open(path_of("a-images-idx3-ubyte"), false, &store), ERROR_INPUT,
+                 "a-labels-idx1-ubyte was written to since it was opened");
+    assert_null(changes_at_read);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_rows_are_those_of_a_csv, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_large_file, make_folder, remove_folder),
@@ -319,6 +357,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_each_byte_of_the_beginning, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_labels_that_are_none, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_a_file_that_changes, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_labels_that_change_while_they_are_read, make_folder,
+                                    remove_folder),
 };
 
 UNIT_MAIN(tests)
