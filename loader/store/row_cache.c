@@ -264,6 +264,9 @@ static enum error refuse_bad(struct cache_reader *reader, struct fetch_call *cal
         error = fetch_inner(reader, &call->ids[index], 1,
                             misses->features + misses->count * call->row_bytes, call->row_bytes,
                             &label, &status, &length);
+    if (!error && status == ROW_OK)
+        error_set(ERROR_INPUT, "%s: the row with the id %lld was bad when it was cached",
+                  reader->reader.store->info.uri, (long long)call->ids[index]);
     if (!error)
         fetch_call_set(call, index, ROW_BAD, 0);
     return error;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Covers loader/store/row_cache: with row_filler and run_fill. */
+#include "tests/unit/fake_store.h"
 #include "tests/unit/store_unit.h"
 
 #include <pthread.h>
@@ -666,6 +667,31 @@ static void test_bad_and_missing_rows_keep_their_words(void **state)
     store_close(inner);
 }
 
+static void test_a_bad_row_that_was_mended_meanwhile(void **state)
+{
+    struct fake_store fake;
+    struct store *cache = NULL;
+    struct reader *reader = NULL;
+    int64_t id = 3;
+    uint8_t features[4];
+    double label;
+    enum row_status status;
+    (void)state;
+    fake_store_init(&fake, 10, 4, ELEMENT_U8);
+    fake.gives_features = true;
+    fake.bad_id = id;
+    assert_ok(row_cache_open(&fake.store, UINT64_MAX, 0, &cache));
+    assert_ok(row_cache_wait(cache));
+    fake.bad_id = -1;
+    assert_ok(reader_open(cache, &reader));
+    error_set(ERROR_IO, "something else");
+    assert_ok(reader_fetch(reader, &id, 1, features, 4, &label, &status));
+    assert_int_equal(status, ROW_BAD);
+    assert_non_null(strstr(error_message(), "the row with the id 3 was bad when it was cached"));
+    reader_close(reader);
+    store_close(cache);
+}
+
 static void test_the_file_may_go_once_it_is_cached(void **state)
 {
     struct store *inner = open_inner("label,a\n1,2\n3,4\n", "");
@@ -777,6 +803,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_large_files, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_and_missing_rows_keep_their_words, make_folder,
                                     remove_folder),
+    cmocka_unit_test(test_a_bad_row_that_was_mended_meanwhile),
     cmocka_unit_test_setup_teardown(test_the_file_may_go_once_it_is_cached, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_many_threads_read_at_once, make_folder, remove_folder),
