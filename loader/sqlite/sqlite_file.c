@@ -2,7 +2,6 @@
 #include "loader/sqlite/sqlite_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,11 +52,9 @@ static enum error has_content(const char *path, const char *suffix, bool *ret_co
     *ret_content = false;
     if (asprintf(&name, "%s%s", path, suffix) < 0)
         return error_set_memory(strlen(path), "a file's name");
-    int descriptor = open(name, O_RDONLY | O_CLOEXEC);
-    enum error error = OK;
-    if (descriptor < 0 && errno != ENOENT)
-        error = error_set_errno(ERROR_IO, errno, "cannot open %s", name);
-    if (descriptor >= 0) {
+    int descriptor = -1;
+    enum error error = file_open_read(name, &descriptor);
+    if (!error) {
         if (read(descriptor, bytes, sizeof(bytes)) < 0)
             error = error_set_errno(ERROR_IO, errno, "cannot read %s", name);
         close(descriptor);
@@ -65,7 +62,7 @@ static enum error has_content(const char *path, const char *suffix, bool *ret_co
     for (size_t i = 0; i < sizeof(bytes); i++)
         *ret_content |= bytes[i] != 0;
     free(name);
-    return error;
+    return error == ERROR_NOT_FOUND ? OK : error;
 }
 
 static enum error add_name(const char *path, const char *suffix, store_file_sink *add,

@@ -683,6 +683,11 @@ static void test_hot_journals(void **state)
     unlink(path_of("hot.db-journal"));
     write_file("hot.db-wal", "x");
     refuse_sqlite("hot.db", "", ERROR_INPUT, "hot.db-wal exists");
+    unlink(path_of("hot.db-wal"));
+    assert_int_equal(mkfifo(path_of("hot.db-journal"), 0600), 0);
+    alarm(30); /* opening a pipe waits for its other end */
+    refuse_sqlite("hot.db", "", ERROR_INPUT, "hot.db-journal is not a regular file, but a pipe");
+    alarm(0);
 }
 
 static void test_file_names_with_signs(void **state)
