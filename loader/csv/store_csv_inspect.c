@@ -370,7 +370,7 @@ static enum error inspect_once(struct inspection *all)
         csv_fill_start(&store->fill, &store->columns, bytes, store->cache_bytes);
     enum error error = csv_pass_run(&pass, &store->source);
     if (!error)
-        error = finish(all);
+        error = all->rows > 0 ? finish(all) : csv_store_refuse_empty(store);
     free(all->ids);
     all->ids = NULL;
     return error;
@@ -412,6 +412,5 @@ enum error csv_store_inspect(struct csv_store *store)
         store->labels.kind = store->columns.column_of[COLUMN_LABEL] >= 0 ? LABEL_TEXT : LABEL_NONE;
         return OK;
     }
-    enum error error = inspect_all(store);
-    return !error && store->store.info.rows == 0 ? csv_store_refuse_empty(store) : error;
+    return inspect_all(store);
 }

@@ -249,11 +249,22 @@ static void make_database(void)
     sqlite3_close(database);
 }
 
+static enum error open_without_rows(void)
+{
+    struct store *store = NULL;
+    enum error error = store_open(opened, false, &store);
+    assert_null(store);
+    return store_is_without_rows(error) ? OK : error;
+}
+
 static void test_csv(void **state)
 {
     (void)state;
     write_rows();
     fail_each_use(uri_of("csv", "in.csv", query));
+    write_file("header.csv", "id,label,a\n");
+    opened = uri_of("csv", "header.csv", "");
+    fail_each_allocation(open_without_rows);
 }
 
 /* The last row in a member or frame of its own. */
