@@ -207,10 +207,12 @@ static enum error fill_run(struct row_filler *filler, struct reader *reader, int
                                   .cancelled = &filler->cancelled,
                                   .sink = take_run,
                                   .context = &run};
-    free(filler->ids);
-    filler->ids = NULL;
-    filler->index = (struct id_index){.rows = filler->room, .first = first_id};
-    atomic_store_explicit(&filler->known, &filler->index, memory_order_release);
+    if (filler->ids) { /* else the index is in use already */
+        free(filler->ids);
+        filler->ids = NULL;
+        filler->index = (struct id_index){.rows = filler->room, .first = first_id};
+        atomic_store_explicit(&filler->known, &filler->index, memory_order_release);
+    }
     enum error error = run_fill(&fill);
     return !error && filler->room < filler->inner->info.rows ? enough() : error;
 }
