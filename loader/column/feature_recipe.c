@@ -284,14 +284,17 @@ void feature_recipe_forget_unseen(struct feature_recipe *recipe, int64_t but)
 
 void feature_recipe_warn_of_unseen(struct feature_recipe *recipe, const char *called)
 {
+    char text[sizeof(recipe->unseen_text)];
     pthread_mutex_lock(&recipe->lock);
     int64_t unseen = recipe->unseen;
+    size_t column = recipe->unseen_column;
+    memcpy(text, recipe->unseen_text, sizeof(text));
     recipe->unseen = 0;
     pthread_mutex_unlock(&recipe->lock);
     if (unseen == 0)
         return;
     log_warning("%s: %lld %s of no category that training saw, such as %s in column \"%s\": their "
                 "features are 0 (unseen=bad in the URI makes such rows bad ones)",
-                called, (long long)unseen, text_plural(unseen, "text is", "texts are"),
-                recipe->unseen_text, recipe->columns[recipe->unseen_column].name);
+                called, (long long)unseen, text_plural(unseen, "text is", "texts are"), text,
+                recipe->columns[column].name);
 }
