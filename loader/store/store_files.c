@@ -125,17 +125,15 @@ static enum error list_matches(struct store_files *files, const char *pattern)
     size_t capacity = 0;
     glob_failed = 0;
     int failed = glob(pattern, GLOB_NOSORT | GLOB_ERR | GLOB_ALTDIRFUNC, NULL, &matches);
-    if (glob_failed) {
-        globfree(&matches);
-        return error_set_errno(ERROR_IO, glob_failed, "cannot look for %s", pattern);
-    }
-    if (failed == GLOB_NOMATCH)
-        return error_set(ERROR_NOT_FOUND, "%s: no file has such a name", pattern);
-    if (failed == GLOB_NOSPACE)
-        return error_set_memory(strlen(pattern), "a list of files");
-    if (failed)
-        return error_set_errno(ERROR_IO, errno, "cannot look for %s", pattern);
     enum error error = OK;
+    if (glob_failed)
+        error = error_set_errno(ERROR_IO, glob_failed, "cannot look for %s", pattern);
+    else if (failed == GLOB_NOMATCH)
+        error = error_set(ERROR_NOT_FOUND, "%s: no file has such a name", pattern);
+    else if (failed == GLOB_NOSPACE)
+        error = error_set_memory(strlen(pattern), "a list of files");
+    else if (failed)
+        error = error_set_errno(ERROR_IO, errno, "cannot look for %s", pattern);
     for (size_t i = 0; i < matches.gl_pathc && !error; i++)
         error = add(files, &capacity, strdup(matches.gl_pathv[i]));
     globfree(&matches);
