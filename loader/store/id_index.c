@@ -84,10 +84,8 @@ static int64_t search_halves(const struct id_index *index, int64_t id)
 
 int64_t id_index_row(const struct id_index *index, int64_t id)
 {
-    if (!index->ids) {
-        int64_t row = id - index->first;
-        return id >= index->first && row < index->rows ? row : -1;
-    }
+    if (!index->ids)
+        return id >= index->first && id - index->first < index->rows ? id - index->first : -1;
     if (!index->table.slots)
         return search_halves(index, id);
     uint32_t row = hash_table_find_id(&index->table, index->ids, id);
