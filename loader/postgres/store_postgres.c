@@ -122,18 +122,11 @@ static enum error open_table(struct postgres_store *store, const char *table,
     return store->length_sql ? OK : ERROR_MEMORY;
 }
 
-static enum error refuse_empty(const struct postgres_store *store)
-{
-    return error_set(ERROR_INPUT,
-                     "postgresql:%s, table %s has no rows; a store needs at least one unit",
-                     store->place.shown, store->table.name);
-}
-
 static enum error inspect(struct postgres_store *store)
 {
     enum error error = postgres_store_inspect(store);
     if (!error && store->store.info.rows == 0)
-        error = refuse_empty(store);
+        error = postgres_store_refuse_empty(store);
     if (!error && !store->table.has_key)
         log_warning("postgresql:%s, table %s has no unique index on %s: each fetch reads all of it",
                     store->place.shown, store->table.name, store->table.format.id);

@@ -36,6 +36,9 @@ static inline enum error postgres_store_prefix(const struct postgres_store *stor
                         store->table.name, (long long)id);
 }
 
+/* ERROR_INPUT: no rows. */
+enum error postgres_store_refuse_empty(const struct postgres_store *store) MUST_CHECK;
+
 /* The pass that learns the table's recipe. */
 enum error postgres_store_learn(struct postgres_store *store) MUST_CHECK;
 /* Reads all rows once: store.info's rows, element, labels and bad rows. */

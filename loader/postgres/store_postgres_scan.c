@@ -273,6 +273,14 @@ static enum error keep_row(void *context, const struct store_row *row)
     return error;
 }
 
+enum error postgres_store_refuse_empty(const struct postgres_store *store)
+{
+    enum error error = error_set(
+        ERROR_INPUT, "postgresql:%s, table %s has no rows; a store needs at least one unit",
+        store->place.shown, store->table.name);
+    return error_set_kind(error, STORE_WITHOUT_ROWS);
+}
+
 enum error postgres_store_scan(struct store *base, enum scan_columns columns, store_sink *sink,
                                void *context)
 {
@@ -291,8 +299,7 @@ enum error postgres_store_scan(struct store *base, enum scan_columns columns, st
     if (!error)
         error = scan_block_finish(scan.block);
     if (!error && scan.pass.rows == 0)
-        error = error_set(ERROR_INPUT, "postgresql:%s, table %s has no rows", store->place.shown,
-                          store->table.name);
+        error = postgres_store_refuse_empty(store);
     scan_block_free(scan.block);
     return error;
 }

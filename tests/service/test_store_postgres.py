@@ -202,6 +202,16 @@ def test_tables_that_do_not_do(server, sql, more, says):
     run_fails("loader", "info", server.uri("t", more), says=says)
 
 
+def test_tables_without_rows_are_passed_over(server, tmp_path):
+    server.sql("DROP TABLE IF EXISTS part_0, part_1", "CREATE TABLE part_0 (id int PRIMARY KEY, label int, a int)",
+               "CREATE TABLE part_1 (LIKE part_0)", "INSERT INTO part_1 VALUES (5, 1, 2), (7, 2, 3)")
+    uris = [server.uri("part_0"), server.uri("part_1")]
+    assert json.loads(run("loader", "info", "--json", "\n".join(uris)).stdout)["rows"] == 2
+    frame("\n".join(uris), tmp_path / "frame")
+    assert json.loads(run("sampler", "info", "--json", tmp_path / "frame").stdout)["units"] == 2
+    run_fails("loader", "info", f"{uris[0]}\n{server.uri('part_0', '&label=a')}", says="no rows")
+
+
 def test_names_that_differ_in_case(server):
     server.sql('CREATE TABLE cased ("ID" int PRIMARY KEY, "Label" text, "X" int, made int GENERATED ALWAYS AS ("X" + 1) STORED)',
                """INSERT INTO cased VALUES (1, 'cat', 5), (2, 'dog', 6)""")
