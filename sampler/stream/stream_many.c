@@ -6,7 +6,8 @@
  *   check   are they this worker's? Nothing moves
  *   hold    their deadlines go far away, so that nobody else gets one of them meanwhile; where one
  *           was lost since it was checked, those before it get their own deadlines back
- *   ack     piece by piece, each an entry of the journal, as a small ack is one
+ *   ack     piece by piece, each an entry of the journal, as a small ack is one; if the journal
+ *           refuses one, what is not acked gets its own deadlines back, too
  *
  * While leases are held nothing removes one: a release by the same worker, a seek and a restore are
  * refused for that moment (stream_check_holds()). An ack that could not be made durable still stays
@@ -120,17 +121,19 @@ static enum error ack(const struct many *many, const struct ledger_pull *some,
     return stream_ack_now(many->stream, some);
 }
 
-/* Holds all of them, or none: then returns the error, regardless of the release of the holds. */
-static enum error hold_all(struct many *many)
+/* Returns the error, regardless of the release of the holds. */
+static enum error hold_and_ack(struct many *many)
 {
     struct error_report report;
-    size_t held, freed;
+    size_t held, done;
     enum error error = each_piece(many, hold, &held);
+    if (!error && !many->extends)
+        error = each_piece(many, ack, &done);
     if (!error)
         return OK;
     error_report_take(error, &report);
     many->all.ack_count = held;
-    (void)each_piece(many, let_go, &freed);
+    (void)each_piece(many, let_go, &done);
     return error_restore(&report);
 }
 
@@ -153,7 +156,7 @@ static void leave_holds(struct many *many)
 }
 
 /* `sorted` has room for the seqs, many->deadlines_ms for as many. */
-static enum error hold_and_ack(struct many *many, int64_t *sorted)
+static enum error ack_or_extend(struct many *many, int64_t *sorted)
 {
     size_t done;
     enum error error = each_piece(many, check, &done); /* in the given order: names the first */
@@ -163,9 +166,7 @@ static enum error hold_and_ack(struct many *many, int64_t *sorted)
     many->all.ack_count = stream_sort_seqs(sorted, many->all.ack_count);
     many->all.acks = sorted;
     join_holds(many);
-    error = hold_all(many);
-    if (!error && !many->extends)
-        error = each_piece(many, ack, &done);
+    error = hold_and_ack(many);
     leave_holds(many);
     return error;
 }
@@ -178,7 +179,7 @@ static enum error begin(struct stream *stream, bool extends, const char *worker,
                         .all = {.worker = worker, .acks = seqs, .ack_count = count}};
     int64_t *sorted = array_new(count, sizeof(*sorted), "the seqs of a request");
     many.deadlines_ms = array_new(count, sizeof(*many.deadlines_ms), "the seqs of a request");
-    enum error error = sorted && many.deadlines_ms ? hold_and_ack(&many, sorted) : ERROR_MEMORY;
+    enum error error = sorted && many.deadlines_ms ? ack_or_extend(&many, sorted) : ERROR_MEMORY;
     free(many.deadlines_ms);
     free(sorted);
     return error;

@@ -134,6 +134,46 @@ static void test_an_ack_of_many_is_whole_or_nothing(void **state)
     check_nothing_moved(deadlines_ms);
 }
 
+/* ---- memory ------------------------------------------------------------- */
+
+static int acks_with_memory = -1; /* -1: all of them */
+
+enum error __real_lease_history_reserve(struct lease_history *history, size_t more);
+enum error __wrap_lease_history_reserve(struct lease_history *history, size_t more);
+enum error __wrap_lease_history_reserve(struct lease_history *history, size_t more)
+{
+    if (acks_with_memory == 0)
+        return error_set(ERROR_MEMORY, "no memory for what is done");
+    acks_with_memory -= acks_with_memory > 0;
+    return __real_lease_history_reserve(history, more);
+}
+
+/* What was not acked runs out when it would have, and what had run out waits for the next pull. */
+static void test_an_ack_that_fails_holds_nothing(void **state)
+{
+    static int64_t deadlines_ms[MANY];
+    struct stream_status status;
+    struct stream_batch batch;
+    (void)state;
+    lease_many(600000);
+    for (int64_t i = 0; i < MANY; i++)
+        deadlines_ms[i] = lease_of(i)->deadline_ms;
+    int64_t first = lease_of(MANY - 1)->first;
+    lease_set_wait(&unit.stream->ledger.leases,
+                   lease_set_starting(&unit.stream->ledger.leases, first));
+    acks_with_memory = 2;
+    assert_fails(stream_ack_many(unit.stream, "w", seqs, MANY), ERROR_MEMORY, "what is done");
+    acks_with_memory = -1;
+    assert_null(unit.stream->holds);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.acked, 2 * STREAM_LEASES_AT_ONCE);
+    for (int64_t i = status.acked; i < MANY - 1; i++)
+        assert_int_equal(lease_of(i)->deadline_ms, deadlines_ms[i]);
+    assert_ok(unit_lease(unit.stream, "v", 0, 1, &batch));
+    assert_true(batch.redelivered);
+    assert_int_equal(batch.span.first, first);
+}
+
 static void test_an_extension_of_many(void **state)
 {
     (void)state;
@@ -171,6 +211,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_an_ack_of_many_lets_others_draw),
     TEST(test_what_is_acked_does_not_expire),
     TEST(test_an_ack_of_many_is_whole_or_nothing),
+    TEST(test_an_ack_that_fails_holds_nothing),
     TEST(test_an_extension_of_many),
     TEST(test_a_release_of_many),
 };
