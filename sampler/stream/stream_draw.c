@@ -12,7 +12,7 @@
 #include "sampler/stream/lease_events.h"
 #include "sampler/stream/stream_private.h"
 
-/* Positions examined per call, if they can only be counted: some tenths of a second. */
+/* Positions examined per request, if they can only be counted: some tenths of a second. */
 #define SEARCH_POSITIONS (INT64_C(1) << 27)
 #define SEARCH_WAIT_MS 500 /* for another call's search */
 
@@ -28,6 +28,7 @@ struct drawing {
     size_t ack_count;
     uint32_t worker; /* the pull's, looked up each time the mutex is taken */
     int64_t now_ms;
+    int64_t budget; /* positions that may still be examined without the mutex */
     struct journal_waiter *waiter;
     struct lease_events *events;
     struct stream_batch *batch; /* to be filled in */
@@ -346,15 +347,14 @@ static enum error draw_searching(struct drawing *drawing, bool peeks)
 {
     struct stream *stream = drawing->stream;
     int64_t jumps = stream->ledger.jumps;
-    int64_t budget = SEARCH_POSITIONS;
     for (;;) {
         enum error error = stream_check_alive(stream);
         if (!error)
             error = plan_and_draw(drawing, peeks);
         if (error != ERROR_UNAVAILABLE)
             return error;
-        budget -= LEDGER_PLAN_POSITIONS;
-        bool is_found = search_on(stream, &budget);
+        drawing->budget -= LEDGER_PLAN_POSITIONS;
+        bool is_found = search_on(stream, &drawing->budget);
         if (stream->ledger.jumps != jumps)
             return error_set(ERROR_UNAVAILABLE, "the stream was sought or restored meanwhile; "
                                                 "ask again");
@@ -389,8 +389,12 @@ enum error stream_draw_several(struct stream *stream, const struct ledger_pull *
                                size_t *ret_count, bool *ret_wait)
 {
     struct lease_events events;
-    struct drawing drawing = {
-        .stream = stream, .pull = pull, .waiter = waiter, .events = &events, .batch = ret_batches};
+    struct drawing drawing = {.stream = stream,
+                              .pull = pull,
+                              .budget = SEARCH_POSITIONS,
+                              .waiter = waiter,
+                              .events = &events,
+                              .batch = ret_batches};
     events.count = 0;
     *ret_wait = false;
     *ret_count = 0;
@@ -445,8 +449,11 @@ enum error stream_peek(struct stream *stream, const struct ledger_pull *pull,
                        struct stream_batch *ret_batch)
 {
     struct lease_events events;
-    struct drawing drawing = {
-        .stream = stream, .pull = pull, .events = &events, .batch = ret_batch};
+    struct drawing drawing = {.stream = stream,
+                              .pull = pull,
+                              .budget = SEARCH_POSITIONS,
+                              .events = &events,
+                              .batch = ret_batch};
     events.count = 0;
     *ret_batch = NO_BATCH;
     enum error error = batching_check_size(&stream->plan->batching, pull->size);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "sampler/journal/journal_record.h"
+#include "sampler/order/batching_search.h"
 #include "sampler/stream/checkpoint_token.h"
 
 #define THREADS 8
@@ -43,6 +44,20 @@ int __wrap_fdatasync(int descriptor)
         return __real_fdatasync(descriptor);
     errno = refusal;
     return -1;
+}
+
+static int64_t search_costs;    /* positions that each search looks at besides */
+static void (*at_search)(void); /* without the mutex */
+
+bool __real_batching_search_run(struct batching_search *search, int64_t *budget);
+bool __wrap_batching_search_run(struct batching_search *search, int64_t *budget);
+bool __wrap_batching_search_run(struct batching_search *search, int64_t *budget)
+{
+    bool is_plan = *budget <= LEDGER_PLAN_POSITIONS; /* with the mutex */
+    if (at_search && !is_plan)
+        at_search();
+    *budget -= is_plan ? 0 : search_costs;
+    return __real_batching_search_run(search, budget);
 }
 
 static void begin(struct stream_unit *unit, int64_t epochs, enum tail tail)
@@ -780,6 +795,41 @@ static void *ack_and_draw_rare(void *context)
     return NULL;
 }
 
+static int searches;
+
+static void count_searches(void)
+{
+    searches++;
+}
+
+/* However many batches are asked for, a request looks no further than one batch's would. */
+static void test_several_rare_batches_hold_nobody_up(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batches[STREAM_DRAWS_AT_ONCE];
+    struct stream *rare = open_rare(&unit);
+    struct ledger_pull pull = {.worker = "w", .size = 1, .room = 1};
+    size_t count;
+    bool waits;
+    searches = 0;
+    search_costs = INT64_C(1) << 25;
+    at_search = count_searches;
+    assert_ok(
+        stream_draw_several(rare, &pull, STREAM_DRAWS_AT_ONCE, NULL, batches, &count, &waits));
+    assert_in_range(searches, 2, 4);
+    assert_in_range(count, 1, STREAM_DRAWS_AT_ONCE - 1);
+    pull.seq = (int64_t)count; /* the next request goes on */
+    assert_ok(
+        stream_draw_several(rare, &pull, STREAM_DRAWS_AT_ONCE, NULL, batches, &count, &waits));
+    assert_in_range(searches, 4, 8);
+    search_costs = 0;
+    at_search = NULL;
+    stream_put(rare);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* The leases went with it, and maybe the ack: the batch must not come as if that stood. */
 static void test_a_seek_ends_a_search(void **unused)
 {
@@ -1236,6 +1286,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_token_of_all_rows),
     cmocka_unit_test(test_a_token_waits_for_the_disk),
     cmocka_unit_test(test_a_rare_design_holds_nobody_up),
+    cmocka_unit_test(test_several_rare_batches_hold_nobody_up),
     cmocka_unit_test(test_a_seek_ends_a_search),
     cmocka_unit_test(test_what_a_token_calls_done_is_done),
     cmocka_unit_test(test_names_come_and_go),
