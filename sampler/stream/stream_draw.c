@@ -27,6 +27,7 @@ struct drawing {
     const int64_t *acks; /* [ack_count]: the pull's, ascending */
     size_t ack_count;
     uint32_t worker; /* the pull's, looked up each time the mutex is taken */
+    int64_t jumps;   /* of the ledger then: seeks and restores */
     int64_t now_ms;
     int64_t budget; /* positions that may still be examined without the mutex */
     struct journal_waiter *waiter;
@@ -44,6 +45,7 @@ static void find_worker(struct drawing *drawing)
 {
     drawing->now_ms = stream_clock_ms();
     drawing->worker = ledger_worker(&drawing->stream->ledger, drawing->pull->worker);
+    drawing->jumps = drawing->stream->ledger.jumps;
 }
 
 static int compare_seqs(const void *a, const void *b)
@@ -340,13 +342,17 @@ static bool search_on(struct stream *stream, int64_t *budget)
     return search.done;
 }
 
+static enum error refuse_sought(void)
+{
+    return error_set(ERROR_UNAVAILABLE, "the stream was sought or restored meanwhile; ask again");
+}
+
 /* Repeats plan_and_draw() as needed. A batch that is too far is treated like one not yet available:
  * the caller retries; also after a seek in between, kept or not, which may have removed the pull's
  * acks. */
 static enum error draw_searching(struct drawing *drawing, bool peeks)
 {
     struct stream *stream = drawing->stream;
-    int64_t jumps = stream->ledger.jumps;
     for (;;) {
         enum error error = stream_check_alive(stream);
         if (!error)
@@ -355,9 +361,8 @@ static enum error draw_searching(struct drawing *drawing, bool peeks)
             return error;
         drawing->budget -= LEDGER_PLAN_POSITIONS;
         bool is_found = search_on(stream, &drawing->budget);
-        if (stream->ledger.jumps != jumps)
-            return error_set(ERROR_UNAVAILABLE, "the stream was sought or restored meanwhile; "
-                                                "ask again");
+        if (stream->ledger.jumps != drawing->jumps)
+            return refuse_sought();
         if (!is_found) {
             (void)ledger_plan_unfinished(&stream->search);
             return ERROR_TIMEOUT;
@@ -415,6 +420,10 @@ enum error stream_draw_several(struct stream *stream, const struct ledger_pull *
         error = draw_searching(&drawing, false);
     if (!error && ret_batches->need == 0)
         *ret_count = 1 + draw_more(&drawing, most - 1);
+    if (!error && stream->ledger.jumps != drawing.jumps) { /* what it drew may be gone */
+        error = refuse_sought();
+        *ret_count = 0;
+    }
     bool answers = *ret_count > 0 || error == ERROR_END ||
                    (error == ERROR_TIMEOUT && (pull->ack_count > 0 || pull->has_acked));
     if (answers)

@@ -852,6 +852,37 @@ static void test_a_seek_ends_a_search(void **unused)
     stream_unit_end(&unit);
 }
 
+static struct stream *sought;
+
+/* Once a batch is leased. */
+static void seek_once(void)
+{
+    struct stream_status status;
+    stream_status(sought, &status);
+    if (status.leased > 0 && status.jumps == 0)
+        assert_ok(seek(sought, 0));
+}
+
+/* Between two batches of one request: what was leased before it must not come. */
+static void test_a_seek_ends_several_draws(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batches[8];
+    struct ledger_pull pull = {.worker = "w", .size = 1, .room = 1};
+    size_t count;
+    bool waits;
+    sought = open_rare(&unit);
+    at_search = seek_once;
+    assert_fails(stream_draw_several(sought, &pull, 8, NULL, batches, &count, &waits),
+                 ERROR_UNAVAILABLE, "sought");
+    assert_int_equal(count, 0);
+    at_search = NULL;
+    stream_put(sought);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* ---- the table of streams ----------------------------------------------- */
 
 static void test_names_come_and_go(void **unused)
@@ -1288,6 +1319,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_rare_design_holds_nobody_up),
     cmocka_unit_test(test_several_rare_batches_hold_nobody_up),
     cmocka_unit_test(test_a_seek_ends_a_search),
+    cmocka_unit_test(test_a_seek_ends_several_draws),
     cmocka_unit_test(test_what_a_token_calls_done_is_done),
     cmocka_unit_test(test_names_come_and_go),
     cmocka_unit_test_setup(test_changes_that_heard_an_error_are_undone, silence),
