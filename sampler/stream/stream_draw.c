@@ -380,7 +380,7 @@ static size_t draw_more(const struct drawing *first, size_t most)
     size_t count = 0;
     next.ack_count = 0;
     drawing.pull = &next;
-    for (; count < most && drawing.events->count < LEASE_EVENTS_LIMIT; count++) {
+    for (; count < most; count++) {
         next.seq++;
         *++drawing.batch = NO_BATCH;
         if (draw_searching(&drawing, false) || drawing.batch->need > 0)

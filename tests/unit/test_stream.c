@@ -388,6 +388,29 @@ static void test_several_batches_are_those_of_single_draws(void **unused)
     stream_unit_end(&unit);
 }
 
+/* However many ran out at once, and are to be logged. */
+static void test_several_batches_that_expired(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batches[8], batch;
+    const struct ledger_pull pull = {.size = 5, .worker = "b", .room = 5};
+    size_t count;
+    bool waits;
+    begin(&unit, 1, TAIL_KEEP);
+    unit.definition.lease_ms = 60000;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    for (int64_t i = 0; i < 2 * LEDGER_EXPIRE_AT_ONCE; i++)
+        assert_ok(unit_lease(unit.stream, "a", i, 5, &batch));
+    skip_ms(60001);
+    assert_ok(stream_draw_several(unit.stream, &pull, 8, NULL, batches, &count, &waits));
+    assert_int_equal(count, 8);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(batches[i].attempt, 2);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* Its acks are judged, and count for what comes next; nothing is acked by it. */
 static void test_a_peek_says_what_a_draw_would(void **unused)
 {
@@ -1308,6 +1331,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_an_expired_batch_is_redelivered),
     cmocka_unit_test(test_a_batch_needs_room),
     cmocka_unit_test(test_several_batches_are_those_of_single_draws),
+    cmocka_unit_test_setup(test_several_batches_that_expired, silence),
     cmocka_unit_test(test_a_peek_says_what_a_draw_would),
     cmocka_unit_test(test_a_token_after_a_restore),
     cmocka_unit_test(test_positions_inside_a_batch),
