@@ -29,8 +29,9 @@ struct journal_waiter {
     enum journal_undo undo;
     int64_t jumps; /* of the ledger at the draw; this and the following are for a draw */
     int64_t first, positions, units;
-    int64_t attempt;
-    bool piece; /* of a gap */
+    int64_t attempt;            /* before it; over 0: it was leased before */
+    int64_t worker, seq, asked; /* whose expired lease it was; worker -1: nobody's */
+    bool piece;                 /* of a gap */
 };
 
 /* Nothing will be undone for it; NULL is legal, as below. */

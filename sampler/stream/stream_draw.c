@@ -268,8 +268,18 @@ static void remember_draw(const struct drawing *drawing, const struct ledger_pla
     waiter->first = plan->span.first;
     waiter->positions = plan->span.positions;
     waiter->units = plan->span.units;
-    waiter->attempt = plan->kind == PLAN_REDELIVER ? plan->attempt - 1 : 0;
+    waiter->attempt = 0;
+    waiter->worker = -1;
     waiter->piece = plan->kind == PLAN_PIECE;
+    if (plan->kind != PLAN_REDELIVER)
+        return;
+    const struct lease *lease = lease_set_get(&drawing->stream->ledger.leases, plan->lease);
+    waiter->attempt = lease->attempt;
+    if (lease->worker == WORKER_NONE)
+        return;
+    waiter->worker = lease->worker;
+    waiter->seq = lease->seq;
+    waiter->asked = lease->asked;
 }
 
 /* Executes the plan. */
@@ -279,13 +289,14 @@ static enum error draw(struct drawing *drawing, const struct ledger_plan *plan)
     size_t before = events->count;
     if (plan->kind == PLAN_REDELIVER)
         lease_events_redelivered(events, &drawing->stream->ledger, plan, drawing->pull);
+    if (plan->kind != PLAN_KEPT)
+        remember_draw(drawing, plan);
     enum error error = plan->kind == PLAN_KEPT ? OK : take_batch(drawing, plan);
     if (error) {
+        journal_waiter_clear(drawing->waiter);
         events->count = before;
         return error;
     }
-    if (plan->kind != PLAN_KEPT)
-        remember_draw(drawing, plan);
     fill_batch(drawing, plan);
     note_seen(drawing);
     return OK;

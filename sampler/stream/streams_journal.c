@@ -203,6 +203,23 @@ static void undo_pause(struct stream *stream, enum entry_type opposite)
     ledger_apply(&stream->ledger, &entry, 0);
 }
 
+/* A batch whose lease had expired is its worker's again: it may still ack it. Not if that worker
+ * was forgotten since, and another one has its number. */
+static void give_back(struct ledger *ledger, const struct journal_waiter *waiter)
+{
+    uint32_t number = lease_set_starting(&ledger->leases, waiter->first);
+    uint32_t worker = (uint32_t)waiter->worker;
+    if (waiter->worker < 0 || lease_set_find(&ledger->leases, worker, waiter->seq) != LEASE_NONE)
+        return;
+    struct worker_record *record = worker_table_get(&ledger->workers, worker);
+    if (!intervals_has(&record->used, waiter->seq) || intervals_has(&record->acked, waiter->seq))
+        return;
+    lease_set_get(&ledger->leases, number)->asked = waiter->asked;
+    lease_set_assign(&ledger->leases, number, worker, waiter->seq, &record->leases);
+    worker_table_lease(&ledger->workers, worker);
+    lease_set_wait(&ledger->leases, number);
+}
+
 static void undo_draw(struct stream *stream, const struct journal_waiter *waiter)
 {
     struct entry entry = {
@@ -216,11 +233,14 @@ static void undo_draw(struct stream *stream, const struct journal_waiter *waiter
     };
     if (waiter->jumps != stream->ledger.jumps)
         return; /* what the seek or restore replaced is reverted */
-    if (!ledger_prepare(&stream->ledger, &entry))
-        ledger_apply(&stream->ledger, &entry, 0);
-    else
+    if (ledger_prepare(&stream->ledger, &entry)) {
         log_error("%s: %lld positions from %lld on are skipped", error_message(),
                   (long long)waiter->positions, (long long)waiter->first);
+        return;
+    }
+    ledger_apply(&stream->ledger, &entry, 0);
+    if (waiter->attempt > 0)
+        give_back(&stream->ledger, waiter);
 }
 
 bool streams_undo(void *ledgers, struct journal_waiter *waiter)

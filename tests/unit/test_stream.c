@@ -658,6 +658,38 @@ static void test_what_goes_back_is_what_it_was(void **unused)
     stream_unit_end(&unit);
 }
 
+/* A batch that ran out is still its worker's after a pull that took it and heard an error. */
+static void test_an_expired_batch_goes_back_to_its_worker(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status status;
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    begin(&unit, 0, TAIL_KEEP);
+    unit.definition.lease_ms = 60000;
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    assert_ok(unit_lease(unit.stream, "a", 0, 40, &batch));
+    assert_ok(unit_lease(unit.stream, "a", 1, 40, &batch));
+    skip_ms(60001);
+    atomic_store(&refuse_sync, EIO);
+    assert_int_equal(unit_draw(unit.stream, 300, &batch), ERROR_IO);
+    atomic_store(&refuse_sync, 0);
+    while (unit_ack(unit.stream, "a", 0) == ERROR_IO)
+        assert_true(clock_left_ms(deadline_ns) > 0);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.acked, 1);
+    assert_int_equal(status.redelivered, 0);
+    assert_int_equal(status.leased, 1);
+    assert_ok(unit_lease(unit.stream, "a", 1, 40, &batch)); /* as is the other one */
+    assert_int_equal(batch.span.first, 40);
+    assert_ok(unit_ack(unit.stream, "a", 1));
+    assert_ok(unit_draw(unit.stream, 40, &batch));
+    assert_int_equal(batch.span.first, 80);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* What tail drop skips at the end is behind the stream when it has ended. */
 static void test_a_stream_that_ended_stands_at_its_end(void **unused)
 {
@@ -1337,6 +1369,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_positions_inside_a_batch),
     cmocka_unit_test(test_open_positions_without_a_unit),
     cmocka_unit_test_setup(test_what_goes_back_is_what_it_was, silence),
+    cmocka_unit_test_setup(test_an_expired_batch_goes_back_to_its_worker, silence),
     cmocka_unit_test(test_a_stream_that_ended_stands_at_its_end),
     cmocka_unit_test(test_a_token_of_all_rows),
     cmocka_unit_test(test_a_token_waits_for_the_disk),
