@@ -27,7 +27,8 @@ struct journal_waiter {
     struct journal_waiter *next;
     struct stream *stream; /* NULL: nothing is undone */
     enum journal_undo undo;
-    int64_t jumps; /* of the ledger at the draw; this and the following are for a draw */
+    int64_t jumps;  /* of the ledger at the draw; this and the following are for a draw */
+    int64_t before; /* the stream's position */
     int64_t first, positions, units;
     int64_t attempt;            /* before it; over 0: it was leased before */
     int64_t worker, seq, asked; /* whose expired lease it was; worker -1: nobody's */

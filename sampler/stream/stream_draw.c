@@ -265,6 +265,7 @@ static void remember_draw(const struct drawing *drawing, const struct ledger_pla
         return;
     journal_waiter_remember(waiter, drawing->stream, UNDO_DRAW);
     waiter->jumps = drawing->stream->ledger.jumps;
+    waiter->before = drawing->stream->ledger.position;
     waiter->first = plan->span.first;
     waiter->positions = plan->span.positions;
     waiter->units = plan->span.units;

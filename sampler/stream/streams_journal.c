@@ -233,6 +233,11 @@ static void undo_draw(struct stream *stream, const struct journal_waiter *waiter
     };
     if (waiter->jumps != stream->ledger.jumps)
         return; /* what the seek or restore replaced is reverted */
+    if (waiter->first > waiter->before &&
+        waiter->first + waiter->positions == stream->ledger.position) {
+        entry.first = waiter->before; /* tail drop had skipped the rest of an epoch */
+        entry.positions += waiter->first - waiter->before;
+    }
     if (ledger_prepare(&stream->ledger, &entry)) {
         log_error("%s: %lld positions from %lld on are skipped", error_message(),
                   (long long)waiter->positions, (long long)waiter->first);

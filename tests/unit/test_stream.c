@@ -690,6 +690,31 @@ static void test_an_expired_batch_goes_back_to_its_worker(void **unused)
     stream_unit_end(&unit);
 }
 
+/* What tail drop skipped for a pull that heard an error is ahead again, for a smaller one. */
+static void test_what_was_skipped_goes_back(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status status;
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    begin(&unit, 0, TAIL_DROP);
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    assert_ok(seek(unit.stream, 995));
+    atomic_store(&refuse_sync, EIO);
+    assert_int_equal(unit_draw(unit.stream, 10, &batch), ERROR_IO);
+    atomic_store(&refuse_sync, 0);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.position, 995);
+    while (unit_draw(unit.stream, 5, &batch) == ERROR_IO)
+        assert_true(clock_left_ms(deadline_ns) > 0);
+    assert_int_equal(batch.span.first, 995);
+    assert_ok(unit_draw(unit.stream, 10, &batch));
+    assert_int_equal(batch.span.first, 1000);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* What tail drop skips at the end is behind the stream when it has ended. */
 static void test_a_stream_that_ended_stands_at_its_end(void **unused)
 {
@@ -1370,6 +1395,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_open_positions_without_a_unit),
     cmocka_unit_test_setup(test_what_goes_back_is_what_it_was, silence),
     cmocka_unit_test_setup(test_an_expired_batch_goes_back_to_its_worker, silence),
+    cmocka_unit_test_setup(test_what_was_skipped_goes_back, silence),
     cmocka_unit_test(test_a_stream_that_ended_stands_at_its_end),
     cmocka_unit_test(test_a_token_of_all_rows),
     cmocka_unit_test(test_a_token_waits_for_the_disk),
