@@ -170,6 +170,7 @@ static void switch_file(struct journal *journal)
     journal->rewrite_at = journal->end + JOURNAL_LONG_BYTES + rewrite->records.length;
     journal->rewrite_ns = INT64_MAX;
     journal->map_lost = false;
+    journal->growth_failure.code = OK; /* of the old file */
     journal->counts.rewrites++;
 }
 

@@ -1336,13 +1336,13 @@ static enum error append_with_memory(struct journal_memory *memory, size_t bytes
     return error;
 }
 
-static enum error append_large(struct waiter *waiter)
+static enum error append_large(size_t bytes, struct waiter *waiter)
 {
     struct journal_memory memory;
     pthread_t committer;
     committer_ends = false;
     assert_int_equal(pthread_create(&committer, NULL, commit_until_end, NULL), 0);
-    enum error error = append_with_memory(&memory, 1 << 20, waiter);
+    enum error error = append_with_memory(&memory, bytes, waiter);
     committer_ends = true;
     pthread_join(committer, NULL);
     journal_memory_release(&memory);
@@ -1358,11 +1358,11 @@ static void test_a_large_entry_finds_memory_and_room(void **unused)
         struct waiter waiter;
         unit_folder_make(owner.folder);
         open_owner((enum durability)durability);
-        assert_ok(append_large(&waiter));
+        assert_ok(append_large(1 << 20, &waiter));
         commit();
         assert_true(waiter.calls == 1 && !waiter.waiter.error);
         fail_room = ENOSPC;
-        assert_int_equal(append_large(&waiter), ERROR_NO_SPACE);
+        assert_int_equal(append_large(1 << 20, &waiter), ERROR_NO_SPACE);
         append_next(NULL);
         fail_room = 0;
         append_until_taken((int64_t)(1000 * owner.count + 7), NULL);
@@ -1370,6 +1370,29 @@ static void test_a_large_entry_finds_memory_and_room(void **unused)
         check_after_a_kill((enum durability)durability);
         unit_folder_remove(owner.folder);
     }
+}
+
+/* That the file before could not grow says nothing of the one that replaced it. */
+static void test_a_large_entry_after_the_file_was_replaced(void **unused)
+{
+    struct waiter waiter;
+    (void)unused;
+    unit_folder_make(owner.folder);
+    open_owner(DURABILITY_FSYNC);
+    fail_room = ENOSPC;
+    assert_int_equal(append_large(1 << 20, &waiter), ERROR_NO_SPACE);
+    fail_syncs = EIO;
+    assert_ok(append(7, &waiter));
+    commit();
+    assert_int_equal(waiter.waiter.error, ERROR_IO);
+    fail_room = fail_syncs = 0;
+    append_until_taken(7, &waiter);
+    commit();
+    assert_ok(append_large(2 << 20, &waiter));
+    commit();
+    assert_true(waiter.calls == 1 && !waiter.waiter.error);
+    close_owner();
+    unit_folder_remove(owner.folder);
 }
 
 /* ---- waking the committer ------------------------------------------------ */
@@ -1552,6 +1575,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_damaged_file_is_left),
     cmocka_unit_test(test_who_came_before_the_damage_was_found),
     cmocka_unit_test(test_a_large_entry_finds_memory_and_room),
+    cmocka_unit_test(test_a_large_entry_after_the_file_was_replaced),
     cmocka_unit_test(test_one_who_waits_wakes_the_committer),
     cmocka_unit_test(test_a_file_that_was_left_gives_way),
     cmocka_unit_test(test_what_killed_servers_left_and_what_not),
