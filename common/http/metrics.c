@@ -11,7 +11,7 @@
 
 /* The last one stands for every other status. */
 static const int statuses[METRICS_STATUSES] = {200, 201, 204, 400, 401, 403, 404, 405, 409, 413,
-                                               414, 415, 429, 431, 500, 503, 505, 507, 304, 0};
+                                               414, 415, 417, 429, 431, 500, 503, 505, 507, 0};
 
 static const int64_t bounds_ns[METRICS_BUCKETS - 1] = {
     10000,     20000,      50000,      100000,     200000,     500000,    1000000,

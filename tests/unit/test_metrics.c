@@ -2,6 +2,7 @@
 /* Covers common/http/metrics. */
 #include "tests/unit/unit.h"
 
+#include "common/http/http_problem.h"
 #include "common/http/metrics.h"
 #include "sampler/api/routes.h"
 
@@ -48,6 +49,23 @@ static void test_counts_of_all_threads_are_added(void **state)
     assert_holds(text, "tombola_sampler_request_seconds_sum{path=\"/batch\"} 7200.000050000\n");
     assert_holds(text, "tombola_sampler_ids_total 400\n");
     assert_holds(text, "tombola_sampler_body_bytes_total 3622\n");
+    buffer_release(&buffer);
+}
+
+static void test_every_status_has_its_own_counter(void **state)
+{
+    (void)state;
+    struct buffer buffer = BUFFER_INIT(1 << 20);
+    for (int status = 100; status < 600; status++) {
+        struct metrics metrics;
+        char line[64];
+        if (strcmp(http_status_title(status), "Error") == 0)
+            continue; /* none of ours */
+        memset(&metrics, 0, sizeof(metrics));
+        metrics_count(&metrics, PATH_BATCH, status, 0, 0);
+        snprintf(line, sizeof(line), "{path=\"/batch\",status=\"%d\"} 2\n", status);
+        assert_holds(text_of(&metrics, &buffer), line);
+    }
     buffer_release(&buffer);
 }
 
@@ -137,6 +155,7 @@ static void test_blocks_have_a_limit(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_counts_of_all_threads_are_added),
+    cmocka_unit_test(test_every_status_has_its_own_counter),
     cmocka_unit_test(test_every_family_is_named_once),
     cmocka_unit_test(test_streams_are_told_apart),
     cmocka_unit_test(test_blocks_have_a_limit),
