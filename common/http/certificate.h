@@ -12,7 +12,6 @@
 #define CERTIFICATE_CHAIN_LIMIT 16
 
 struct certificate {
-    struct certificate *next;                       /* for a list of certificates */
     gnutls_pcert_st chain[CERTIFICATE_CHAIN_LIMIT]; /* [count], the server's own first */
     unsigned int count;
     gnutls_privkey_t key;
