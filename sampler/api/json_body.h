@@ -52,7 +52,7 @@ enum error body_require(const struct body *body, const char *field) MUST_CHECK;
 void body_list_known(const struct body *body, char ret_names[BODY_NAMES_BYTES]);
 /* Removes the fields that were read: body->json keeps the rest. */
 void body_drop_known(struct body *body);
-/* ERROR_USAGE naming a field that was not read, and those that exist. */
+/* ERROR_INPUT naming a field that was not read, and those that exist. */
 enum error body_finish(const struct body *body) MUST_CHECK;
 
 #endif

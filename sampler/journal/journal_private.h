@@ -208,7 +208,7 @@ enum error journal_sync_folder(const char *folder) MUST_CHECK;
 /* ---- journal.c ---------------------------------------------------------- */
 
 enum error journal_bytes_reserve(struct journal_bytes *bytes, size_t more) MUST_CHECK;
-/* Reserves memory for an entry's record and encodes it; returns the record, not sealed. */
+/* Encodes an entry into memory that is reserved; returns its record, not sealed. */
 uint8_t *journal_bytes_add(struct journal_bytes *bytes, const struct entry *entry,
                            size_t *ret_entry_bytes);
 void journal_bytes_release(struct journal_bytes *bytes);
@@ -262,12 +262,11 @@ void journal_await_undo(struct journal *journal);
 
 /* Is a compaction in progress, or due? The mutex is held. */
 bool journal_wants_rewrite(const struct journal *journal);
-/* Does not write to a folder that another server took over (state_confirm()).
- * 
- * Does one piece: about 100 us of work, plus disk time. Committer's thread. On failure the
- * compaction is abandoned, and starts again later (JOURNAL_REWRITE_RETRY_MS); a file that cannot be
- * read back is a failure of the journal (journal_note_failure()).
- * 
+/* Does one piece: about 100 us of work, plus disk time. Committer's thread. Does not write to a
+ * folder that another server took over (state_confirm()). On failure the compaction is abandoned,
+ * and starts again later (JOURNAL_REWRITE_RETRY_MS); a file that cannot be read back is a failure
+ * of the journal (journal_note_failure()).
+ *
  * `yield` is called between pieces of a phase that cannot be suspended: it commits what is pending,
  * then yields for as long as the last piece took. ERROR_CANCELLED: abandon the compaction (shutdown
  * or disk failure). */

@@ -80,7 +80,6 @@ struct lease_set {
 
 void lease_set_init(struct lease_set *set);
 void lease_set_release(struct lease_set *set);
-/* Removes all; keeps the memory. */
 
 /* Room for one more. */
 enum error lease_set_reserve(struct lease_set *set) MUST_CHECK;
