@@ -268,18 +268,13 @@ static enum MHD_Result respond_outcome(struct request *request, enum error error
 
 /* ---- draws -------------------------------------------------------------- */
 
-static enum MHD_Result draw(struct request *request, int64_t room, bool acked);
-
 /* The draw is durable, or was undone. */
 static enum MHD_Result respond_kept(struct request *request, struct service *service)
 {
     (void)service;
     if (request->api->waiter.error)
         return response_error(request, stream_failure(request->api->stream));
-    enum error error = api_request_outcome(request);
-    if (!error && request->api->drawn.need > 0)
-        return draw(request, request->api->drawn.need, true);
-    return respond_outcome(request, error);
+    return respond_outcome(request, api_request_outcome(request));
 }
 
 /* The response is sent when the disk has what it reports. */
