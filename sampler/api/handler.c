@@ -112,6 +112,24 @@ enum MHD_Result handler_read_body(struct request *request, struct service *servi
     return then(request, service);
 }
 
+enum error handler_read_name(struct body *body, const char *field, const char *fallback,
+                             char ret_name[STREAM_NAME_BYTES])
+{
+    char quoted[TEXT_QUOTE_BYTES];
+    const char *name;
+    enum error error = body_text(body, field, fallback, &name);
+    if (error)
+        return error;
+    if (!name)
+        return body_require(body, field);
+    if (!stream_name_is_valid(name))
+        return error_set(ERROR_INPUT,
+                         "\"%s\" is %s: a name is 1 to 64 characters of [A-Za-z0-9._-]", field,
+                         text_quote(quoted, sizeof(quoted), name, strlen(name)));
+    memcpy(ret_name, name, strlen(name) + 1);
+    return OK;
+}
+
 /* ---- changes ------------------------------------------------------------ */
 
 static enum MHD_Result respond_kept(struct request *request, struct service *service)

@@ -29,6 +29,11 @@ enum error handler_take_stream(struct request *request, const struct service *se
 enum MHD_Result handler_read_body(struct request *request, struct service *service,
                                   bool may_be_empty, api_reader read, request_continuation then);
 
+/* A name of a stream or a frame. ERROR_INPUT: another text, or it is missing and `fallback` is
+ * NULL. */
+enum error handler_read_name(struct body *body, const char *field, const char *fallback,
+                             char ret_name[STREAM_NAME_BYTES]) MUST_CHECK;
+
 /* Ends a call that may wait (`waits`, as it reported): if it is OK and durable, `respond` answers
  * (and it is logged if audit_expect() was called); otherwise responds with the call's message, or
  * that of the failing disk. */

@@ -32,21 +32,6 @@ static void release_words(struct request *request)
     free(words);
 }
 
-static enum error read_stream(struct body *body, char ret_name[STREAM_NAME_BYTES])
-{
-    const char *name;
-    char quoted[TEXT_QUOTE_BYTES];
-    enum error error = body_text(body, "stream", STREAM_DEFAULT, &name);
-    if (error)
-        return error;
-    if (!stream_name_is_valid(name))
-        return error_set(ERROR_INPUT,
-                         "\"stream\" is %s: a name is 1 to 64 characters of [A-Za-z0-9._-]",
-                         text_quote(quoted, sizeof(quoted), name, strlen(name)));
-    memcpy(ret_name, name, strlen(name) + 1);
-    return OK;
-}
-
 static enum error read_worker(struct body *body, char ret_worker[WORKER_NAME_BYTES])
 {
     const char *name;
@@ -69,7 +54,7 @@ static enum error read_worker(struct body *body, char ret_worker[WORKER_NAME_BYT
 static enum error read_release(struct request *request, struct body *body)
 {
     struct lease_words *words = request->api->work;
-    enum error error = read_stream(body, words->stream);
+    enum error error = handler_read_name(body, "stream", STREAM_DEFAULT, words->stream);
     if (!error)
         error = read_worker(body, words->worker);
     return error ? error : body_finish(body);
@@ -78,7 +63,7 @@ static enum error read_release(struct request *request, struct body *body)
 static enum error read_seqs(struct request *request, struct body *body)
 {
     struct lease_words *words = request->api->work;
-    enum error error = read_stream(body, words->stream);
+    enum error error = handler_read_name(body, "stream", STREAM_DEFAULT, words->stream);
     if (!error)
         error = read_worker(body, words->worker);
     if (!error)

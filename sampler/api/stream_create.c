@@ -60,24 +60,6 @@ static enum error draw_seed(uint64_t *ret_seed)
     return OK;
 }
 
-/* A name of [A-Za-z0-9._-] into `out`, which holds STREAM_NAME_BYTES. */
-static enum error read_name(struct body *body, const char *field, const char *fallback, char *out)
-{
-    char quoted[TEXT_QUOTE_BYTES];
-    const char *name;
-    enum error error = body_text(body, field, fallback, &name);
-    if (error)
-        return error;
-    if (!name)
-        return body_require(body, field);
-    if (!stream_name_is_valid(name))
-        return error_set(ERROR_INPUT,
-                         "\"%s\" is %s: a name is 1 to 64 characters of [A-Za-z0-9._-]", field,
-                         text_quote(quoted, sizeof(quoted), name, strlen(name)));
-    memcpy(out, name, strlen(name) + 1);
-    return OK;
-}
-
 static enum error read_design(struct body *body, const struct stream_definition *server,
                               struct creation *creation)
 {
@@ -164,9 +146,9 @@ static enum error read_definition(struct request *request, struct body *body)
     struct creation *creation = request->api->work;
     struct stream_definition *definition = &creation->definition;
     const struct stream_definition *server = service_default(creation->service);
-    enum error error = read_name(body, "name", NULL, definition->name);
+    enum error error = handler_read_name(body, "name", NULL, definition->name);
     if (!error)
-        error = read_name(body, "frame", server->frame, definition->frame);
+        error = handler_read_name(body, "frame", server->frame, definition->frame);
     if (!error)
         error = read_design(body, server, creation);
     if (!error)
