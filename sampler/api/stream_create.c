@@ -3,12 +3,10 @@
  * POST /streams. The body is read on the HTTP thread; a thread pool opens the plan, which may have
  * to read all units; then the stream is created.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "common/http/response.h"
 #include "common/text.h"
@@ -51,15 +49,6 @@ static void release_creation(struct request *request)
 
 /* ---- the body ----------------------------------------------------------- */
 
-static enum error draw_seed(uint64_t *ret_seed)
-{
-    uint64_t seed;
-    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-        return error_set_errno(ERROR_IO, errno, "cannot draw a seed; give one");
-    *ret_seed = seed & INT64_MAX;
-    return OK;
-}
-
 static enum error read_design(struct body *body, const struct stream_definition *server,
                               struct creation *creation)
 {
@@ -86,7 +75,7 @@ static enum error read_seed(struct body *body, struct stream_definition *definit
     int64_t seed;
     enum error error = body_integer(body, "seed", 0, INT64_MAX, -1, &seed);
     if (error || seed < 0)
-        return error ? error : draw_seed(&definition->seed);
+        return error ? error : stream_seed_draw(&definition->seed);
     definition->seed = (uint64_t)seed;
     return OK;
 }

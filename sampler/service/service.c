@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/service/service.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "common/array.h"
 #include "common/command/options.h"
@@ -71,15 +69,6 @@ static enum error add_frames(struct service *service, const char *option, const 
 
 /* ---- what `default` is -------------------------------------------------- */
 
-static enum error draw_seed(uint64_t *ret_seed)
-{
-    uint64_t seed;
-    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-        return error_set_errno(ERROR_IO, errno, "cannot draw a seed; give one with --seed");
-    *ret_seed = seed & INT64_MAX;
-    return OK;
-}
-
 static enum error choose_seed(struct service *service, const struct service_options *options)
 {
     uint64_t *seed = &service->first.seed;
@@ -91,7 +80,7 @@ static enum error choose_seed(struct service *service, const struct service_opti
         log_info("seed %" PRIu64 " goes on, kept in %s", *seed, options->state);
         return OK;
     }
-    enum error error = draw_seed(seed);
+    enum error error = stream_seed_draw(seed);
     if (!error)
         log_info("seed %" PRIu64 " was drawn; --seed %" PRIu64 " repeats this order", *seed, *seed);
     return error;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/stream/stream_definition.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "common/json.h"
 #include "common/text.h"
@@ -15,6 +17,15 @@ bool stream_name_is_valid(const char *name)
     size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                  "0123456789._-");
     return length >= 1 && length < STREAM_NAME_BYTES && name[length] == '\0';
+}
+
+enum error stream_seed_draw(uint64_t *ret_seed)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        return error_set_errno(ERROR_IO, errno, "cannot draw a seed; give one");
+    *ret_seed = seed & INT64_MAX;
+    return OK;
 }
 
 void stream_definition_release(struct stream_definition *definition)

@@ -37,6 +37,9 @@ struct stream_definition {
 /* Is it 1 to 64 characters of [A-Za-z0-9._-]? */
 bool stream_name_is_valid(const char *name);
 
+/* A random seed. ERROR_IO. */
+enum error stream_seed_draw(uint64_t *ret_seed) MUST_CHECK;
+
 void stream_definition_release(struct stream_definition *definition);
 /* The caller releases *ret_copy. */
 enum error stream_definition_copy(const struct stream_definition *definition,
