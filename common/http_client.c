@@ -206,6 +206,8 @@ static bool set_options(struct http_client *client, const char *authority)
 #else
     CURLcode code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
 #endif
+    /* HTTP/2, which a gateway may offer, has other errors when a server is lost in mid-answer. */
+    code |= curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
     code |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     code |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
     code |= curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);

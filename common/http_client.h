@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET and POST over HTTP with keep-alive, a deadline and retries; one struct http_client per
+ * GET and POST over HTTP/1.1 with keep-alive, a deadline and retries; one struct http_client per
  * thread.
  *
  * Refused or reset connections, DNS failures, 429 and 503, and a gateway's statuses while its

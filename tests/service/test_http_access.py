@@ -420,6 +420,21 @@ def test_a_certificate_of_another_name(sampler, tmp_path):
     run_fails("loader", *pull_from(server.url), env={"TOMBOLA_CA": str(cert)}, status=1, says="name the host of the URL")
 
 
+def test_a_gateway_is_not_asked_for_http_2(start, tmp_path):
+    """There a lost connection has errors of its own, which end a feed ("Error in the HTTP2 framing layer")."""
+    cert, key = make_certificate(tmp_path, "one")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        start("loader", *pull_from(f"https://127.0.0.1:{listener.getsockname()[1]}"), env={"TOMBOLA_CA": str(cert)})
+        connection = listener.accept()[0]
+        connection.settimeout(PATIENCE_S)
+        with context.wrap_socket(connection, server_side=True) as tls:
+            assert tls.selected_alpn_protocol() == "http/1.1"
+
+
 def test_http_where_https_is_served(sampler, tmp_path):
     cert, key = make_certificate(tmp_path, "one")
     server = sampler(*STORE, "--tls-cert", cert, "--tls-key", key)
