@@ -3,11 +3,11 @@
  * A layer's products on the CPU: dense ones by the BLAS library, those with a batch that is mostly
  * zeros by the sparse loops (sparse_batch.h).
  *
- * Each product of a large layer is computed in parts, one for a range of the layer's inputs, that is
- * of rows of w and dw: with several threads each processor keeps its own rows of the weights, their
- * gradient and the optimizer's slots in its cache from step to step. In a layer of one part, x w and
- * dy w^T are computed in blocks of the batch's rows. Parts and blocks depend on sizes alone, not on
- * the number of threads, and so the bits do not either.
+ * Each product of a large layer is computed in parts, one for a range of the layer's inputs, that
+ * is of rows of w and dw: with several threads each processor keeps its own rows of the weights,
+ * their gradient and the optimizer's slots in its cache from step to step. In a layer of one part,
+ * x w and dy w^T are computed in blocks of rows. Parts and blocks depend on sizes alone, not on the
+ * number of threads, and so the bits do not either.
  */
 #include <stdlib.h>
 #include <string.h>
