@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -29,6 +30,17 @@ int64_t __wrap_clock_now_ns(void)
     return atomic_load(&clock_ns);
 }
 
+/* The report's thread sleeps by the machine's clock, for which a time of this one may be years away:
+ * always a millisecond. */
+int64_t __wrap_clock_deadline_ns(int64_t milliseconds);
+int64_t __wrap_clock_deadline_ns(int64_t milliseconds)
+{
+    struct timespec now;
+    (void)milliseconds;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * SECOND_NS + now.tv_nsec + SECOND_NS / 1000;
+}
+
 /* Comes behind the line of progress, where there is one. */
 static void note_check(void *context)
 {
@@ -44,8 +56,7 @@ static void pass(int64_t seconds)
         clock_sleep_ms(1);
 }
 
-/* When the thread read the clock first is unknown. It must never be far behind: it sleeps by the
- * machine's clock, until a time of this one. */
+/* When the thread read the clock first is unknown. */
 static void settle(void)
 {
     while (atomic_load(&checked_ns) == 0) {
