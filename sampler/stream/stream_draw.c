@@ -428,6 +428,7 @@ enum error stream_draw_several(struct stream *stream, const struct ledger_pull *
     error = stream_check_alive(stream);
     if (!error && pull->ack_count > 0)
         error = ack(&drawing);
+    bool has_acked = !error && (pull->ack_count > 0 || pull->has_acked);
     if (!error)
         error = draw_searching(&drawing, false);
     if (!error && ret_batches->need == 0)
@@ -437,7 +438,7 @@ enum error stream_draw_several(struct stream *stream, const struct ledger_pull *
         *ret_count = 0;
     }
     bool answers = *ret_count > 0 || error == ERROR_END ||
-                   (error == ERROR_TIMEOUT && (pull->ack_count > 0 || pull->has_acked));
+                   (has_acked && (error == ERROR_TIMEOUT || error == ERROR_CONFLICT));
     if (answers)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);

@@ -459,6 +459,35 @@ static void test_a_peek_says_what_a_draw_would(void **unused)
     stream_unit_end(&unit);
 }
 
+/* A draw may be refused and its acks accepted: they are on the disk when it is answered. */
+static void test_a_refusal_waits_for_its_acks(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    bool waits;
+    begin(&unit, 0, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    for (int64_t seq = 0; seq < 2; seq++)
+        assert_ok(unit_lease(unit.stream, "a", seq, 10, &batch));
+    for (int64_t seq = 0; seq < 2; seq++) { /* of its own pair, then of a paused stream */
+        struct stream_caller caller = {.waiter.ready = stream_caller_ready};
+        struct ledger_pull pull = {
+            .size = 10, .worker = "a", .seq = 2 * seq, .acks = &seq, .ack_count = 1, .room = 10};
+        if (seq == 1)
+            assert_ok(stream_pause(unit.stream, NULL, &waits));
+        atomic_store(&hold_sync, true);
+        enum error error = stream_draw(unit.stream, &pull, &caller.waiter, &batch, &waits);
+        bool is_early = atomic_load(&caller.called);
+        atomic_store(&hold_sync, false);
+        assert_true(waits && !is_early);
+        assert_int_equal(stream_caller_wait(&caller, error, waits), ERROR_CONFLICT);
+        assert_ok(unit_ack(unit.stream, "a", seq));
+    }
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* ---- checkpoint and restore --------------------------------------------- */
 
 static void test_what_a_token_calls_done_is_done(void **unused)
@@ -1390,6 +1419,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_several_batches_are_those_of_single_draws),
     cmocka_unit_test_setup(test_several_batches_that_expired, silence),
     cmocka_unit_test(test_a_peek_says_what_a_draw_would),
+    cmocka_unit_test(test_a_refusal_waits_for_its_acks),
     cmocka_unit_test(test_a_token_after_a_restore),
     cmocka_unit_test(test_positions_inside_a_batch),
     cmocka_unit_test(test_open_positions_without_a_unit),
