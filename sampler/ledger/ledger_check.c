@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define POSITION_LIMIT (INT64_C(1) << 62)
+#include "sampler/order/batching.h"
 
 static enum error refuse(const struct entry *entry, const char *why)
 {
@@ -15,8 +15,8 @@ static enum error refuse(const struct entry *entry, const char *why)
 
 static bool is_span(const struct entry *entry)
 {
-    return entry->first >= 0 && entry->first < POSITION_LIMIT && entry->positions >= 0 &&
-           entry->positions < POSITION_LIMIT && entry->units >= 0 &&
+    return entry->first >= 0 && entry->first <= POSITION_LIMIT && entry->positions >= 0 &&
+           entry->positions <= POSITION_LIMIT && entry->units >= 0 &&
            entry->units <= entry->positions;
 }
 
@@ -170,12 +170,12 @@ enum error ledger_check(const struct ledger *ledger, const struct entry *entry)
         return check_undo_draw(ledger, entry);
     case ENTRY_SEEK:
     case ENTRY_RESTORE:
-        if (entry->value < 0 || entry->value >= POSITION_LIMIT ||
+        if (entry->value < 0 || entry->value > POSITION_LIMIT ||
             !are_intervals(entry, -1, entry->value))
             return refuse(entry, "has a position out of range");
         return OK;
     case ENTRY_LEDGER:
-        if (entry->count != 6 || entry->list[0] < 0 || entry->list[0] >= POSITION_LIMIT)
+        if (entry->count != 6 || entry->list[0] < 0 || entry->list[0] > POSITION_LIMIT)
             return refuse(entry, "is not a ledger's head");
         return OK;
     case ENTRY_GAPS:

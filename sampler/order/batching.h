@@ -27,7 +27,7 @@ enum tail {
     TAIL_SPAN  /* continues into the next epoch; only the very last may be short */
 };
 
-/* Positions stay below this, so that the sum of two never overflows. */
+/* The last position, at which a stream without epochs ends: the sum of two never overflows. */
 #define POSITION_LIMIT ((INT64_C(1) << 62) - 1)
 
 struct batching {

@@ -123,7 +123,7 @@ static bool take_numbers(const int64_t numbers[NUMBERS], struct checkpoint_token
     token->definition.rows_end = numbers[5];
     token->definition.split = (enum split)numbers[6];
     token->position = numbers[7];
-    return numbers[3] <= 1 && numbers[6] <= SPLIT_TEST && token->position < POSITION_LIMIT;
+    return numbers[3] <= 1 && numbers[6] <= SPLIT_TEST && token->position <= POSITION_LIMIT;
 }
 
 static enum error read_open(struct varint_reader *reader, struct checkpoint_token *token)

@@ -112,7 +112,7 @@ enum error stream_pause(struct stream *stream, struct journal_waiter *waiter,
                         bool *ret_wait) MUST_CHECK;
 enum error stream_resume(struct stream *stream, struct journal_waiter *waiter,
                          bool *ret_wait) MUST_CHECK;
-/* ERROR_USAGE: beyond the stream's end, or 2^62 without one. */
+/* ERROR_USAGE: beyond the stream's end; without one, beyond POSITION_LIMIT (batching.h). */
 enum error stream_seek(struct stream *stream, int64_t position, struct journal_waiter *waiter,
                        bool *ret_wait) MUST_CHECK;
 

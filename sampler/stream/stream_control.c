@@ -170,7 +170,7 @@ enum error stream_seek(struct stream *stream, int64_t position, struct journal_w
 
 enum error stream_check_position(const struct batching *batching, int64_t position)
 {
-    int64_t most = batching->epochs > 0 ? batching_end(batching) : POSITION_LIMIT - 1;
+    int64_t most = batching_end(batching);
     int64_t only = order_batch_size(batching->order);
     if (position < 0 || position > most)
         return error_set(ERROR_USAGE, "position is %" PRId64 ", must be from 0 to %" PRId64 "%s",

@@ -20,7 +20,7 @@ static enum error replay_create(struct streams *streams, const struct entry *ent
     struct stream_binding binding;
     struct stream *stream;
     if (!entry->text || entry->stream < streams->next_number || entry->stream == UINT32_MAX ||
-        entry->value < 0 || entry->value >= POSITION_LIMIT || entry->attempt < 1)
+        entry->value < 0 || entry->value > POSITION_LIMIT || entry->attempt < 1)
         return refuse(entry, "creates no stream");
     enum error error =
         stream_definition_read(entry->text, entry->text_bytes, &definition, &binding);

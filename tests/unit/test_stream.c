@@ -261,8 +261,8 @@ static void test_a_seek_reaches_to_the_end(void **unused)
     stream_unit_end(&unit);
     begin(&unit, 0, TAIL_KEEP);
     stream_unit_open(&unit, DURABILITY_PROCESS);
-    assert_ok(seek(unit.stream, (INT64_C(1) << 62) - 2));
-    assert_fails(seek(unit.stream, (INT64_C(1) << 62) - 1), ERROR_USAGE, "must be from 0 to");
+    assert_ok(seek(unit.stream, POSITION_LIMIT));
+    assert_fails(seek(unit.stream, POSITION_LIMIT + 1), ERROR_USAGE, "must be from 0 to");
     stream_unit_close(&unit);
     stream_unit_end(&unit);
 }
@@ -758,6 +758,33 @@ static void test_a_stream_that_ended_stands_at_its_end(void **unused)
     stream_status(unit.stream, &status);
     assert_int_equal(status.position, 1000);
     assert_int_equal(status.state, STREAM_ENDED);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+/* Also where a stream without epochs ends. */
+static void test_a_token_at_the_very_end(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status status;
+    char *token;
+    bool waits;
+    begin(&unit, 0, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(seek(unit.stream, POSITION_LIMIT - 1));
+    assert_ok(unit_draw(unit.stream, 10, &batch));
+    assert_int_equal(batch.span.units, 1);
+    assert_ok(stream_checkpoint(unit.stream, NULL, &token, &waits));
+    assert_ok(restore(unit.stream, token));
+    free(token);
+    stream_unit_drop(&unit);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.position, POSITION_LIMIT);
+    assert_int_equal(status.state, STREAM_ENDED);
+    assert_int_equal(unit_draw(unit.stream, 10, &batch), ERROR_END);
     stream_unit_close(&unit);
     stream_unit_end(&unit);
 }
@@ -1427,6 +1454,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_an_expired_batch_goes_back_to_its_worker, silence),
     cmocka_unit_test_setup(test_what_was_skipped_goes_back, silence),
     cmocka_unit_test(test_a_stream_that_ended_stands_at_its_end),
+    cmocka_unit_test(test_a_token_at_the_very_end),
     cmocka_unit_test(test_a_token_of_all_rows),
     cmocka_unit_test(test_a_token_waits_for_the_disk),
     cmocka_unit_test(test_a_rare_design_holds_nobody_up),
