@@ -292,12 +292,12 @@ static void apply_release(struct ledger *ledger, const struct entry *entry)
 }
 
 /* Rewinds the last positions drawn, turns others into a gap; a batch that was leased before waits
- * again, as one. */
+ * again, as one. Without units: the tail had skipped them. */
 static void apply_undo_draw(struct ledger *ledger, const struct entry *entry)
 {
     int64_t end = entry->first + entry->positions;
-    ledger->acked--;
-    ledger->handed--;
+    ledger->acked -= entry->units > 0;
+    ledger->handed -= entry->units > 0;
     if (entry->attempt > 0) {
         uint32_t number = lease_set_add(&ledger->leases, entry->first, entry->positions,
                                         entry->units, (uint32_t)entry->attempt);

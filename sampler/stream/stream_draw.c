@@ -179,16 +179,6 @@ static enum error plan(const struct drawing *drawing, struct ledger_plan *ret_pl
     }
 }
 
-/* Positions that tail `drop` skips at the end count as drawn: afterwards the stream is at its
- * end. */
-static enum error move_to_end(const struct drawing *drawing, const struct ledger_plan *plan)
-{
-    if (plan->span.first <= drawing->stream->ledger.position)
-        return OK;
-    struct entry entry = {.type = ENTRY_DRAW, .first = plan->span.first, .worker = -1};
-    return stream_change(drawing->stream, &entry, drawing->now_ms);
-}
-
 /* A new name is a separate entry: without a batch it does no harm. */
 static enum error know_worker(struct drawing *drawing)
 {
@@ -256,12 +246,12 @@ static void fill_batch(const struct drawing *drawing, const struct ledger_plan *
     batch->redelivered = batch->attempt > 1;
 }
 
-/* Records what to undo if it cannot be kept: only draws that count as done once answered. A lease
- * stays: its worker asks again and gets it. */
+/* Records what to undo if it cannot be kept: draws that count as done once answered, and a move to
+ * the end. A lease stays: its worker asks again and gets it. */
 static void remember_draw(const struct drawing *drawing, const struct ledger_plan *plan)
 {
     struct journal_waiter *waiter = drawing->waiter;
-    if (!waiter || drawing->pull->worker)
+    if (!waiter || (drawing->pull->worker && plan->kind != PLAN_END))
         return;
     journal_waiter_remember(waiter, drawing->stream, UNDO_DRAW);
     waiter->jumps = drawing->stream->ledger.jumps;
@@ -281,6 +271,20 @@ static void remember_draw(const struct drawing *drawing, const struct ledger_pla
     waiter->worker = lease->worker;
     waiter->seq = lease->seq;
     waiter->asked = lease->asked;
+}
+
+/* Positions that tail `drop` skips at the end count as drawn: afterwards the stream is at its
+ * end. */
+static enum error move_to_end(const struct drawing *drawing, const struct ledger_plan *plan)
+{
+    if (plan->span.first <= drawing->stream->ledger.position)
+        return OK;
+    struct entry entry = {.type = ENTRY_DRAW, .first = plan->span.first, .worker = -1};
+    remember_draw(drawing, plan);
+    enum error error = stream_change(drawing->stream, &entry, drawing->now_ms);
+    if (error)
+        journal_waiter_clear(drawing->waiter);
+    return error;
 }
 
 /* Executes the plan. */

@@ -744,6 +744,36 @@ static void test_what_was_skipped_goes_back(void **unused)
     stream_unit_end(&unit);
 }
 
+/* Likewise for one that found the stream ended. */
+static void test_an_end_that_heard_an_error_is_ahead(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status status;
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    for (int leased = 0; leased < 2; leased++) {
+        begin(&unit, 1, TAIL_DROP);
+        stream_unit_open(&unit, DURABILITY_FSYNC);
+        assert_ok(unit_draw(unit.stream, 995, &batch));
+        atomic_store(&refuse_sync, EIO);
+        assert_int_equal(leased ? unit_lease(unit.stream, "a", 0, 10, &batch)
+                                : unit_draw(unit.stream, 10, &batch),
+                         ERROR_IO);
+        atomic_store(&refuse_sync, 0);
+        stream_status(unit.stream, &status);
+        assert_int_equal(status.position, 995);
+        assert_int_equal(status.acked, 1);
+        assert_int_equal(status.batches, 1);
+        while (unit_draw(unit.stream, 5, &batch) == ERROR_IO)
+            assert_true(clock_left_ms(deadline_ns) > 0);
+        assert_int_equal(batch.span.first, 995);
+        assert_int_equal(unit_draw(unit.stream, 5, &batch), ERROR_END);
+        stream_unit_close(&unit);
+        stream_unit_end(&unit);
+    }
+}
+
 /* What tail drop skips at the end is behind the stream when it has ended. */
 static void test_a_stream_that_ended_stands_at_its_end(void **unused)
 {
@@ -1453,6 +1483,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_what_goes_back_is_what_it_was, silence),
     cmocka_unit_test_setup(test_an_expired_batch_goes_back_to_its_worker, silence),
     cmocka_unit_test_setup(test_what_was_skipped_goes_back, silence),
+    cmocka_unit_test_setup(test_an_end_that_heard_an_error_is_ahead, silence),
     cmocka_unit_test(test_a_stream_that_ended_stands_at_its_end),
     cmocka_unit_test(test_a_token_at_the_very_end),
     cmocka_unit_test(test_a_token_of_all_rows),
