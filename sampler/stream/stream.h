@@ -72,7 +72,7 @@ enum error stream_draw(struct stream *stream, const struct ledger_pull *pull,
 enum error stream_draw_several(struct stream *stream, const struct ledger_pull *pull, size_t most,
                                struct journal_waiter *waiter, struct stream_batch ret_batches[],
                                size_t *ret_count, bool *ret_wait) MUST_CHECK;
-/* What stream_draw() would return now; changes nothing. */
+/* What stream_draw() would return now; changes nothing, but passes gaps without a unit. */
 enum error stream_peek(struct stream *stream, const struct ledger_pull *pull,
                        struct stream_batch *ret_batch) MUST_CHECK;
 
@@ -82,7 +82,8 @@ enum error stream_check_pair(struct stream *stream, const struct ledger_pull *pu
 
 /* More leases than this are acked, extended and released by the functions _many: in pieces that let
  * other threads in between, and without waiting for the disk. An ack of no seq, or a release of
- * nothing, waits for everything done before. */
+ * nothing, waits for everything done before. ERROR_CONFLICT: of an ack or extension, nothing is
+ * done; after other errors some may be acked or released, and the same call again does the rest. */
 #define STREAM_LEASES_AT_ONCE 256
 enum error stream_ack_many(struct stream *stream, const char *worker, const int64_t *seqs,
                            size_t count) MUST_CHECK;

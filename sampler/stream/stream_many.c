@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Acks, extensions and releases of many leases, a few per hold of the mutex. An ack still applies
- * to all of its seqs or to none:
+ * Acks, extensions and releases of many leases, a few per hold of the mutex. An ack or an extension
+ * that meets a conflict still applies to none of its seqs:
  *
  *   check   are they this worker's? Nothing moves
  *   hold    their deadlines go far away, so that nobody else gets one of them meanwhile; where one
  *           was lost since it was checked, those before it get their own deadlines back
  *   ack     piece by piece, each an entry of the journal, as a small ack is one; if the journal
- *           refuses one, what is not acked gets its own deadlines back, too
+ *           refuses one, those before it stay acked, and the others get their own deadlines back
  *
  * While leases are held nothing removes one: a release by the same worker, a seek and a restore are
  * refused for that moment (stream_check_holds()). An ack that could not be made durable still stays
  * applied, as everywhere; power loss may leave the first pieces of an ack that was not answered.
+ * A release that is refused midway keeps its first pieces: it is repeated.
  */
 #include <stdlib.h>
 #include <string.h>
