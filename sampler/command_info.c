@@ -161,8 +161,12 @@ static enum error print_labels(const struct frame *frame, struct buffer *text)
     for (uint32_t label = 0; !error && frame_has_labels(frame) && label < frame_labels(frame);
          label++) {
         int64_t own = frame_label_units(frame, label);
-        buffer_print(text, "%12" PRId64 "  %-10.6f  %s\n", own, (double)own / units,
-                     frame_label_text(frame, label));
+        buffer_print(text, "%12" PRId64 "  %-10.6f  ", own, (double)own / units);
+        size_t begin = text->length;
+        buffer_add_text(text, frame_label_text(frame, label));
+        if (!text->error)
+            text_mask_controls(text->data + begin);
+        buffer_add_text(text, "\n");
         error = flush_if_long(text);
     }
     return error;

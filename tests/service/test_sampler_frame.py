@@ -330,6 +330,14 @@ def test_files_that_disagree_are_named(tmp_path):
 # ---- weights and groups -------------------------------------------------------------------------
 
 
+def test_labels_do_nothing_to_the_terminal(tmp_path):
+    csv = write(tmp_path / "list.csv", 'label,a\n"x\x1b[2J\x7f\u009by\nz",1\nb,2\n')
+    build(f"csv:{csv}", tmp_path / "out")
+    assert run("sampler", "info", tmp_path / "out").stdout.endswith("    x?[2J???y z\n")
+    labels = json.loads(run("sampler", "info", "--json", tmp_path / "out").stdout)["labels"]
+    assert [label["label"] for label in labels] == ["b", "x\x1b[2J\x7f\u009by\nz"]
+
+
 def test_info_sums_up_weights_and_groups(tmp_path):
     csv = write(tmp_path / "list.csv", "id,label,w,g\n1,a,0.5,x\n2,a,0,y\n3,b,2.5,x\n4,b,1,x\n")
     made = build(f"csv:{csv}?weight=w&group=g", tmp_path / "out")
