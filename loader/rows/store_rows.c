@@ -42,7 +42,7 @@ static void describe(struct rows_store *store, bool keys_only)
     memcpy(store->digest, head->digest, sizeof(head->digest));
     store->store.info = (struct store_info){
         .rows = (int64_t)head->rows,
-        .features = (size_t)head->features,
+        .features = row_limit_features(&store->limit, (size_t)head->features),
         .lengths = store->limit.lengths,
         .elements = elements,
         .longest = varies ? (size_t)head->features : 0,

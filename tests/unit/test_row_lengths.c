@@ -364,6 +364,27 @@ static void test_files_with_such_rows_are_one_store(void **state)
     store_close(store);
 }
 
+/* Each has a longest row of its own, which is not looked for if only keys are read. */
+static void test_row_files_with_one_limit_are_one_store(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    assert_ok(open_csv("label,x\na,1,2,3\nb\n", "longest=any", &store));
+    import_rows(store, path_of("part-0.rows"));
+    store_close(store);
+    assert_ok(open_csv("label,x\na,1,2,3,4,5\n", "longest=any", &store));
+    import_rows(store, path_of("part-1.rows"));
+    store_close(store);
+    for (int keys_only = 0; keys_only < 2; keys_only++) {
+        size_t rows = 0;
+        assert_ok(store_open(uri_of("rows", "part-*.rows", "longest=6"), keys_only, &store));
+        assert_int_equal(store_info(store)->features, 6);
+        assert_ok(store_scan(store, SCAN_KEYS, count_rows, &rows));
+        assert_int_equal(rows, 3);
+        store_close(store);
+    }
+}
+
 /* ---- limits and refusals ------------------------------------------------ */
 
 static void test_a_limit_is_the_width(void **state)
@@ -840,6 +861,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_blobs_of_integers_of_any_length, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_keys_alone_are_read_of_rows_of_any_length, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_row_files_with_one_limit_are_one_store, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_files_with_such_rows_are_one_store, make_folder,
                                     remove_folder),
