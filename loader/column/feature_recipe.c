@@ -242,9 +242,11 @@ static bool is_same_column(const struct recipe_column *a, const struct recipe_co
     return same;
 }
 
+/* Requests in other words may come to the same: onehot=*, and the names of the columns. */
 bool feature_recipe_is_same(const struct feature_recipe *a, const struct feature_recipe *b)
 {
-    bool same = recipe_request_is_same(&a->request, &b->request) && a->count == b->count;
+    bool fills[2] = {a->request.missing != MISSING_BAD, b->request.missing != MISSING_BAD};
+    bool same = fills[0] == fills[1] && a->count == b->count;
     for (size_t i = 0; same && i < a->count; i++)
         same = is_same_column(&a->columns[i], &b->columns[i]);
     return same;

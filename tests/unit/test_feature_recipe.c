@@ -395,6 +395,35 @@ static void test_json(void **state)
     feature_recipe_free(recipe);
 }
 
+static bool are_same(const char *one, const char *other)
+{
+    struct feature_recipe *recipes[2] = {NULL, NULL};
+    assert_ok(feature_recipe_parse(one, "one", &recipes[0]));
+    assert_ok(feature_recipe_parse(other, "the other", &recipes[1]));
+    bool same = feature_recipe_is_same(recipes[0], recipes[1]);
+    for (size_t i = 0; i < 2; i++)
+        feature_recipe_free(recipes[i]);
+    return same;
+}
+
+/* What becomes of a row counts, not how it was requested. */
+static void test_requests_that_come_to_the_same(void **state)
+{
+#define RECIPE(request, fill, category)                                                       \
+    "{" request "\"unseen\":\"zeros\",\"columns\":[{\"name\":\"a\"" fill "},{\"name\":\"b\"," \
+    "\"categories\":[\"" category "\"]}]}"
+    static const char all[] = RECIPE("\"missing\":\"mean\",\"onehot\":\"*\",", ",\"fill\":0", "x");
+    (void)state;
+    assert_true(
+        are_same(all, RECIPE("\"missing\":\"mean\",\"onehot\":\"b\",", ",\"fill\":0", "x")));
+    assert_true(are_same(all, RECIPE("\"missing\":\"0\",\"onehot\":\"*\",", ",\"fill\":0", "x")));
+    assert_false(
+        are_same(all, RECIPE("\"missing\":\"mean\",\"onehot\":\"*\",", ",\"fill\":1", "x")));
+    assert_false(
+        are_same(all, RECIPE("\"missing\":\"mean\",\"onehot\":\"*\",", ",\"fill\":0", "y")));
+    assert_false(are_same(all, RECIPE("\"onehot\":\"*\",", "", "x"))); /* what is missing is bad */
+}
+
 static void test_json_that_is_none(void **state)
 {
 #define COLUMNS(columns) "{\"unseen\":\"zeros\",\"columns\":[" columns "]}"
@@ -439,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_bad_rows),
         cmocka_unit_test(test_what_import_made_needs_no_recipe),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_requests_that_come_to_the_same),
         cmocka_unit_test(test_json_that_is_none),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
