@@ -236,7 +236,7 @@ enum error sampler_client_labels(struct sampler_client *client, struct buffer *b
     enum error error = get(client, target, &response);
     bool given = !error && response.status == 200;
     bool kept = response.status == 401 || response.status == 403 || response.status == 404;
-    if (error == ERROR_NETWORK && response.status == 200) /* too long: cut off at the limit */
+    if (error == ERROR_NETWORK && response.body.error) /* over the limit */
         error = OK;
     else if (!error && !given)
         error = refuse_status(client, "GET", target, &response);

@@ -70,6 +70,7 @@ struct fake_sampler {
     uint16_t port;
     char url[64];
     const char *labels; /* what GET /labels says; NULL: 404 */
+    bool cuts_labels;   /* closes in the middle of them */
     int listener;
     pthread_t thread;
     _Atomic bool ending;
@@ -283,10 +284,18 @@ static inline void fake_settle(struct fake_connection *connection)
     fake_reply(connection, 200, "application/json", body, (size_t)length, (size_t)length);
 }
 
+static inline bool fake_labels(struct fake_connection *connection)
+{
+    const struct fake_sampler *sampler = connection->sampler;
+    size_t length = strlen(sampler->labels);
+    fake_reply(connection, 200, "application/json", sampler->labels, length,
+               sampler->cuts_labels ? length / 2 : length);
+    return !sampler->cuts_labels;
+}
+
 static inline void *fake_serve(void *context)
 {
     struct fake_connection *connection = context;
-    const char *sampler_labels = connection->sampler->labels;
     size_t length = 0;
     bool open = true;
     while (open) {
@@ -302,9 +311,9 @@ static inline void *fake_serve(void *context)
             fake_describe(connection);
         else if (strncmp(connection->request, "POST ", 5) == 0)
             fake_settle(connection);
-        else if (sampler_labels && strncmp(connection->request, "GET /labels?", 12) == 0)
-            fake_reply(connection, 200, "application/json", sampler_labels, strlen(sampler_labels),
-                       strlen(sampler_labels));
+        else if (connection->sampler->labels &&
+                 strncmp(connection->request, "GET /labels?", 12) == 0)
+            open = fake_labels(connection);
         else if (strncmp(connection->request, "GET /batch?", 11) == 0)
             open = fake_batch(connection);
         else

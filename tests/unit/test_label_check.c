@@ -95,6 +95,35 @@ static void test_answers_that_no_sampler_gives(void **state)
     assert_fails(check("{\"labels\":[7]}", &integers, 0, 0), ERROR_NETWORK, "entry 0");
 }
 
+/* Then nothing is known of them, unlike where the sampler keeps them or has too many. */
+static void test_an_answer_that_is_cut_off(void **state)
+{
+    struct fake_sampler sampler = {
+        .units = 10, .labels = "{\"labels\":[{\"label\":1},{\"label\":2}]}", .cuts_labels = true};
+    struct sampler_client *client = NULL;
+    struct label_check *check = NULL;
+    (void)state;
+    fake_start(&sampler);
+    assert_ok(sampler_client_open(sampler.url, NULL, NULL, 300, &client));
+    assert_ok(label_check_new(&integers, &check));
+    assert_int_not_equal(label_check_fetch(check, client), OK);
+    assert_non_null(strstr(error_message(), "/labels?stream=default"));
+    label_check_free(check);
+    sampler_client_close(client);
+    fake_stop(&sampler);
+}
+
+static void test_more_labels_than_are_compared(void **state)
+{
+    size_t bytes = SAMPLER_LABELS_BYTES_LIMIT + 1;
+    char *labels = malloc(bytes + 1);
+    (void)state;
+    memset(labels, ' ', bytes);
+    labels[bytes] = '\0';
+    assert_ok(check(labels, &integers, 5, 3));
+    free(labels);
+}
+
 /* Ids and labels of the fakes: id mod 10. */
 static void check_feed(enum feed_pull pull, const char *labels, bool trust, bool same)
 {
@@ -158,6 +187,8 @@ int main(void)
         cmocka_unit_test(test_another_label),
         cmocka_unit_test(test_nothing_to_compare),
         cmocka_unit_test(test_answers_that_no_sampler_gives),
+        cmocka_unit_test(test_an_answer_that_is_cut_off),
+        cmocka_unit_test(test_more_labels_than_are_compared),
         cmocka_unit_test(test_feeds_compare),
         cmocka_unit_test(test_a_known_bad_row),
     };
