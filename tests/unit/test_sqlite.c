@@ -893,7 +893,8 @@ static void test_a_closed_writer_leaves_nothing(void **state)
 static int reads_until_failure = -1; /* -1: none fails */
 static int failures_left;
 static const char *changes_at_read; /* a file that is written to by the next read; NULL: none */
-static const char *cut_at_read;     /* a file that the next read cuts off; NULL: none */
+static const struct timespec another_time[2]; /* "now" may be that of the write before */
+static const char *cut_at_read;               /* a file that the next read cuts off; NULL: none */
 static int reads;
 
 /* SQLite's pread. */
@@ -909,7 +910,7 @@ static ssize_t failing_pread(int descriptor, void *out, size_t bytes, off_t offs
     reads++;
     if (cut_at_read && truncate(cut_at_read, 3 * 4096) == 0)
         cut_at_read = NULL;
-    if (changes_at_read && utimensat(AT_FDCWD, changes_at_read, NULL, 0) == 0)
+    if (changes_at_read && utimensat(AT_FDCWD, changes_at_read, another_time, 0) == 0)
         changes_at_read = NULL;
     return syscall(SYS_pread64, descriptor, out, bytes, offset);
 }
