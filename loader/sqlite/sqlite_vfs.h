@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A VFS for read-only files: all reads go through source_file.h, which retries EIO and ESTALE and
+ * A VFS for read-only files: all reads go through source_file.h, which retries transient errors and
  * checks that the file is the same, below SQLite, which would report a transient EIO as a malformed
  * database. No locks, no journals, no writes (as SQLite does for mode=ro&immutable=1, for the same
  * reasons).

@@ -105,7 +105,7 @@ enum error source_file_check(const struct source_file *file)
 {
     struct file_identity now;
     if (look(file, &now))
-        return OK; /* ESTALE, EIO: the next read gets the same error, and retries */
+        return OK; /* a server is away: the next read gets the same error, and retries */
     /* A door is checked by its path: another file may have that name now, while the opened one has
      * not changed. */
     bool renamed =
@@ -167,7 +167,7 @@ static enum error read_once(const struct source_file *file, void *out, size_t by
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
-            *ret_again = errno == EIO || errno == ESTALE;
+            *ret_again = errno == EIO || errno == ESTALE || errno == ETIMEDOUT;
             return error_set_errno(ERROR_IO, errno, "cannot read %zu bytes at byte %llu of %s",
                                    bytes, (unsigned long long)offset, file->path);
         }

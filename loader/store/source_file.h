@@ -3,9 +3,9 @@
  * A file whose rows are read for hours, perhaps over a network file system, and that must not
  * change while open: same size, modification time, inode and device.
  *
- * Reads are pread(2), never mmap. On EIO and ESTALE the path is reopened, compared and retried with
- * growing pauses for about 13 seconds before the read fails (except for a copy). One thread at a
- * time.
+ * Reads are pread(2), never mmap. On EIO, ESTALE and ETIMEDOUT (NFS mounted with softerr) the path
+ * is reopened, compared and retried with growing pauses for about 13 seconds before the read fails
+ * (except for a copy). One thread at a time.
  *
  * A file is read through a descriptor, or through functions of its kind of store, if closing a
  * descriptor would do harm (sqlite_door.h).

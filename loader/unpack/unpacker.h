@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Unpacks a packed file in order from a point: packed bytes come through a source_file, which
- * retries EIO and ESTALE and checks that the file has not changed. One thread at a time.
+ * retries transient errors and checks that the file has not changed. One thread at a time.
  */
 #ifndef LOADER_UNPACK_UNPACKER_H
 #define LOADER_UNPACK_UNPACKER_H

@@ -589,12 +589,12 @@ static void test_reads_that_fail_are_tried_again(void **state)
     uint8_t features[4];
     double labels[2];
     enum row_status status[2];
-    static const int reasons[] = {EIO, ESTALE};
+    static const int reasons[] = {EIO, ESTALE, ETIMEDOUT};
     (void)state;
     write_file("rows.csv", "label,a,b\n1,2,3\n4,5,6\n");
     assert_ok(store_open(uri_of("csv", "rows.csv", ""), false, &store));
     assert_ok(reader_open(store, &reader));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         failure_errno = reasons[i];
         failures_left = 2;
         assert_ok(reader_fetch(reader, ids, 2, features, 2, labels, status));
