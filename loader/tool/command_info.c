@@ -2,10 +2,13 @@
 /* `tombola-loader info URI`: a store's rows, features and labels, for people or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "common/buffer.h"
 #include "common/command/options.h"
 #include "common/json.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "loader/column/label_dictionary.h"
 #include "loader/store/content_digest.h"
 #include "loader/store/feature_range.h"
@@ -60,21 +63,38 @@ static enum error find(struct store *store, struct findings *findings)
 
 /* ---- for people --------------------------------------------------------- */
 
+/* A text of the data, in which nothing acts on a terminal. */
+static void print_data(const char *text, int width)
+{
+    struct buffer shown = BUFFER_INIT(JSON_LIMIT_BYTES);
+    enum error error = buffer_add(&shown, text, strlen(text) + 1);
+    if (!error)
+        text_mask_controls(shown.data);
+    printf("%-*s", width, error ? "(no memory)" : shown.data);
+    buffer_release(&shown);
+}
+
 static void print_column(const char *what, const char *name)
 {
-    if (name)
-        printf("%-10s column %s\n", what, name);
+    if (!name)
+        return;
+    printf("%-10s column ", what);
+    print_data(name, 0);
+    printf("\n");
 }
 
 static void print_names(const struct store_info *info)
 {
     if (info->features == 0 || !info->feature_names)
         return;
-    printf("%-10s %s", "columns", info->feature_names[0]);
-    for (size_t i = 1; i < info->features && i < 3; i++)
-        printf(", %s", info->feature_names[i]);
-    if (info->features > 3)
-        printf(", ..., %s", info->feature_names[info->features - 1]);
+    printf("%-10s ", "columns");
+    for (size_t i = 0; i < info->features; i++) {
+        bool is_last = i == info->features - 1;
+        if (i >= 3 && !is_last)
+            continue;
+        printf("%s%s", i == 0 ? "" : ", ", i > 3 ? "..., " : "");
+        print_data(info->feature_names[i], 0);
+    }
     printf("\n");
 }
 
@@ -126,11 +146,14 @@ static void print_labels(const struct findings *findings)
         printf("%-10s none%s%s\n", "labels", hint[0] ? "; " : "", hint);
         return;
     }
-    printf("%-10s %zu, %s, column %s\n", "labels", count, label_kind_names[kind_of(info)],
-           info->label_column);
+    printf("%-10s %zu, %s, column ", "labels", count, label_kind_names[kind_of(info)]);
+    print_data(info->label_column, 0);
+    printf("\n");
     for (size_t i = 0; i < count && i < LABELS_SHOWN; i++) {
         const struct label_count *label = &findings->labels.counts[i];
-        printf("  %-20s %12" PRId64 "  %6.2f %%\n", label->text, label->rows,
+        printf("  ");
+        print_data(label->text, 20);
+        printf(" %12" PRId64 "  %6.2f %%\n", label->rows,
                100 * (double)label->rows / (double)info->rows);
     }
     if (count > LABELS_SHOWN)

@@ -230,6 +230,14 @@ def test_info_of_a_store_without_labels(tmp_path):
     assert found["label_kind"] == "none" and found["labels"] == [] and found["label_column"] is None
 
 
+def test_info_masks_what_would_act_on_a_terminal(tmp_path):
+    csv = write(tmp_path, "list.csv", 'label,a\x1b[2J,b,c,d\n"x\x1b[2J\x7f\u009by",1,2,3,4\nb,2,2,2,2\n')
+    shown = run("loader", "info", f"csv:{csv}").stdout
+    assert "columns    a?[2J, b, c, d\n" in shown and "  x?[2J???y " in shown
+    found = json.loads(run("loader", "info", "--json", f"csv:{csv}").stdout)
+    assert found["labels"][1]["label"] == "x\x1b[2J\x7f\u009by"
+
+
 def test_info_to_a_full_disk_is_a_failure(tmp_path):
     path = write(tmp_path, "plain.csv", "a,b\n1,2\n3,4\n")
     with open("/dev/full", "w", encoding="ascii") as full:
