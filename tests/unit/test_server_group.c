@@ -6,6 +6,8 @@
  */
 #include "tests/unit/server_unit.h"
 
+#include <netinet/tcp.h>
+
 #include "trainer/wire/group.h"
 
 #define LAST 3
@@ -204,6 +206,71 @@ static void test_who_waited_for_others_is_not_silent(void **state)
     pass(6);
     struct wire_header header = expect(worker, WIRE_GROUP);
     clock_sleep_ms(100);
+    header = (struct wire_header){
+        .type = WIRE_ID, .generation = header.generation, .batch = header.batch};
+    say(worker, header, id, sizeof(id));
+    assert_int_equal(expect(worker, WIRE_NEWS).batch, header.batch);
+    close(worker);
+}
+
+/* A member of whose state, or to whom of its values, something arrives all the time is not silent,
+ * however long the whole takes. */
+static void test_a_state_that_takes_long(void **state)
+{
+    const float values[PARAMETERS] = {5, 5, 5};
+    int on = 1;
+    (void)state;
+    begin();
+    assert_int_equal(setsockopt(workers[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
+    beat(0, 1, false);
+    struct wire_header header = {.type = WIRE_STATE,
+                                 .generation = generation,
+                                 .batch = group,
+                                 .step = 1,
+                                 .bytes = sizeof(values)};
+    wire_header_seal(&header);
+    assert_int_equal(send(workers[0], &header, sizeof(header), MSG_NOSIGNAL), sizeof(header));
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        beat(1, 1, false);
+        pass(3);
+        beat(1, 1, false);
+        assert_int_equal(send(workers[0], values + i, sizeof(*values), MSG_NOSIGNAL),
+                         sizeof(*values));
+    }
+    assert_int_equal(expect(workers[0], WIRE_NEWS).batch, group);
+    hang_up();
+    atomic_store(&served.stop, true);
+    (void)join_server(&served);
+    assert_saved(1, 2, 5, false);
+}
+
+static void test_values_that_take_long(void **state)
+{
+    const size_t features = 1000000;
+    char id[GROUP_ID_BYTES] = "an id";
+    struct wire_header header;
+    int little = 65536;
+    (void)state;
+    served.model.shape.features = features;
+    assert_ok(optimizer_init(&served.model.optimizer, "adam", 1));
+    start_server(&served);
+    int worker = call_first(&served);
+    assert_int_equal(setsockopt(worker, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
+    say_join(worker, WIRE_NONE);
+    clock_sleep_ms(60);
+    pass(6);
+    assert_int_equal(recv(worker, &header, sizeof(header), MSG_WAITALL), sizeof(header));
+    assert_int_equal(header.type, WIRE_GROUP);
+    assert_true(header.bytes > 3 * features * sizeof(float));
+    char *half = malloc(header.bytes / 2 + 1);
+    assert_non_null(half);
+    for (size_t i = 0; i < 2; i++) {
+        size_t bytes = i == 0 ? header.bytes / 2 : header.bytes - header.bytes / 2;
+        assert_int_equal(recv(worker, half, bytes, MSG_WAITALL), bytes);
+        pass(3);
+        clock_sleep_ms(60);
+    }
+    free(half);
     header = (struct wire_header){
         .type = WIRE_ID, .generation = header.generation, .batch = header.batch};
     say(worker, header, id, sizeof(id));
@@ -434,6 +501,8 @@ static void test_nonsense_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
     TEST(test_the_last_state_is_the_end),
     TEST(test_who_waited_for_others_is_not_silent),
+    TEST(test_a_state_that_takes_long),
+    TEST(test_values_that_take_long),
     TEST(test_the_stream_ends_before),
     TEST(test_streams_that_end_at_different_times),
     TEST(test_a_checkpoint_from_time_to_time),

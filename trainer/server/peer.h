@@ -60,7 +60,7 @@ struct peer {
     bool hangs;          /* its group hangs in a step to which it has contributed */
     int64_t made;        /* its last step in the group */
     size_t member_order; /* among peers with the same index */
-    int64_t asked_ns;    /* when its latest frame arrived; then, when that was answered */
+    int64_t asked_ns;    /* when bytes came from it or went to it, or its frame was answered */
 };
 
 /* Takes the descriptor, which is non-blocking; `address` is its name until HELLO. */

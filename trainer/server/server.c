@@ -170,6 +170,8 @@ static enum error serve(struct server *server, struct peer *peer, uint32_t event
         error = server_watch(server, peer);
     if (!error && peer->ending && !peer_has_unsent(peer))
         return server_drop_peer(server, peer);
+    if (peer->kind != PEER_NEW && events & (EPOLLIN | EPOLLOUT)) /* a large frame takes its time */
+        peer->asked_ns = clock_now_ns();
     bool gone = false;
     if (!error && peer->kind == PEER_NEW)
         error = server_pass_on(server, peer, &gone);

@@ -24,7 +24,7 @@ struct worker_status {
     char name[SERVER_STATUS_NAME_BYTES]; /* "worker 3 (10.0.0.7:4711)" */
     int64_t pushes;                      /* gradients accepted from it */
     int64_t held;                        /* batches granted to it; server 0 only */
-    int64_t silent_ms;                   /* since its latest request, or the answer */
+    int64_t silent_ms;                   /* since anything came from it or went to it */
     bool waits;                          /* for work, or for others */
     bool shared;                         /* by shared memory */
 };
