@@ -488,6 +488,14 @@ static void test_nonsense_is_refused(void **state)
     assert_int_equal(send(other, &large, sizeof(large), MSG_NOSIGNAL), sizeof(large));
     assert_int_equal(hear(other).type, 0);
     close(other);
+    other = call_next(&served, 2);
+    struct wire_header join = {.type = WIRE_JOIN,
+                               .generation = generation,
+                               .batch = WIRE_NONE,
+                               .done = WIRE_NONE,
+                               .step = LAST + 1};
+    say(other, join, NULL, 0);
+    expect_refused(other, ERROR_INPUT, "JOIN of step 4 in a training of 3");
     assert_int_equal(say_state(0, 1).batch, 1); /* of now, and nothing new: not taken */
     struct wire_header header = {
         .type = WIRE_BEAT, .generation = generation, .batch = 1, .step = LAST + 1};

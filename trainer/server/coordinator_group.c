@@ -282,8 +282,12 @@ static enum error take_end(struct coordinator *coordinator, int64_t end)
 static enum error take_join(struct coordinator *coordinator, struct peer *worker)
 {
     struct group *group = &coordinator->group;
+    int64_t steps = coordinator->options.train_steps;
     if (coordinator->phase == COORDINATOR_OVER)
         return send_news(coordinator, worker);
+    if (step_of(coordinator, worker) > steps) /* others would begin there */
+        return error_set(ERROR_INPUT, "JOIN of step %" PRId64 " in a training of %" PRId64,
+                         worker->header.step, steps);
     enum error error = take_end(coordinator, worker->header.done);
     if (error)
         return error;
