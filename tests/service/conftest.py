@@ -240,8 +240,9 @@ class Program:
 
     def read_line(self, timeout=PATIENCE_S):
         """One line of standard output."""
-        ready, _, _ = select.select([self.process.stdout], [], [], timeout)
-        assert ready, f"no line from {self.name}"
+        waiting = select.poll()  # select() ends at 1024 open files, of which a test may have many
+        waiting.register(self.process.stdout, select.POLLIN)
+        assert waiting.poll(timeout * 1000), f"no line from {self.name}"
         return self.process.stdout.readline().decode()
 
     def wait_for_line(self, text):
