@@ -16,15 +16,13 @@
 #include "trainer/compute/blas.h"
 #include "trainer/compute/kernel_cpu_private.h"
 
-/* A part has at least so many inputs and weights; it begins at a multiple of 16 rows, which is one
+/* A part has at least so many inputs, and a block so many rows; both have so many multiplications,
+ * a part for each row of the batch. A part begins at a multiple of 16 rows of weights, which is one
  * of a cache line for any number of outputs. */
 #define PART_INPUTS 192
-#define PART_WEIGHTS 32768
 #define PART_MULTIPLE 16
-
-/* A block has at least so many rows and multiplications. */
 #define BLOCK_ROWS 16
-#define BLOCK_MULTIPLICATIONS 32768
+#define PART_WORK 32768
 
 /* Sums of y that a thread adds up at once, at least. */
 #define FINISH_VALUES 2048
@@ -41,22 +39,25 @@ struct product {
     float *ret_out;
 };
 
-unsigned kernel_layer_parts(size_t inputs, size_t outputs)
+/* Into how many parts `count` elements are divided, a power of two: at most `most`, none with fewer
+ * than `least` elements or, if an element takes so many multiplications, than PART_WORK of them. */
+static unsigned divide(size_t count, size_t multiplications, unsigned most, size_t least)
 {
     unsigned parts = 1;
-    while (2 * parts <= SPARSE_BATCH_PARTS && inputs / (2 * parts) >= PART_INPUTS &&
-           inputs / (2 * parts) * outputs >= PART_WEIGHTS)
+    while (2 * parts <= most && count / (2 * parts) >= least &&
+           count / (2 * parts) * multiplications >= PART_WORK)
         parts *= 2;
     return parts;
 }
 
+unsigned kernel_layer_parts(size_t inputs, size_t outputs)
+{
+    return divide(inputs, outputs, SPARSE_BATCH_PARTS, PART_INPUTS);
+}
+
 unsigned kernel_cpu_blocks(size_t rows, size_t multiplications)
 {
-    unsigned blocks = 1;
-    while (2 * blocks <= FORK_JOIN_PARTS && rows / (2 * blocks) >= BLOCK_ROWS &&
-           rows / (2 * blocks) * multiplications >= BLOCK_MULTIPLICATIONS)
-        blocks *= 2;
-    return blocks;
+    return divide(rows, multiplications, FORK_JOIN_PARTS, BLOCK_ROWS);
 }
 
 /* The part's inputs. */
