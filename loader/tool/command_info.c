@@ -88,12 +88,14 @@ static void print_names(const struct store_info *info)
     if (info->features == 0 || !info->feature_names)
         return;
     printf("%-10s ", "columns");
-    for (size_t i = 0; i < info->features; i++) {
-        bool is_last = i == info->features - 1;
-        if (i >= 3 && !is_last)
-            continue;
-        printf("%s%s", i == 0 ? "" : ", ", i > 3 ? "..., " : "");
+    print_data(info->feature_names[0], 0);
+    for (size_t i = 1; i < info->features && i < 3; i++) {
+        printf(", ");
         print_data(info->feature_names[i], 0);
+    }
+    if (info->features > 3) {
+        printf(info->features > 4 ? ", ..., " : ", ");
+        print_data(info->feature_names[info->features - 1], 0);
     }
     printf("\n");
 }

@@ -107,6 +107,15 @@ static void assert_union(int server, int64_t cut, int64_t first, int64_t end)
     assert_int_equal(range.end, end);
 }
 
+/* Plays a server that has the batches below `end` as the cut begins; its number. All have them. */
+static int64_t unite(int server, int64_t end)
+{
+    int64_t cut = expect(server, WIRE_FREEZE).batch;
+    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, end});
+    assert_union(server, cut, 0, end);
+    return cut;
+}
+
 static void say_copy(int server, int64_t cut)
 {
     static const float state[OTHER] = {7, 8};
@@ -239,9 +248,7 @@ static void test_copies_of_another_size(void **state)
     pull(worker, 0);
     push(worker, 0, WIRE_NONE, -1);
     pass(61);
-    int64_t cut = expect(server, WIRE_FREEZE).batch;
-    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 1});
-    assert_union(server, cut, 0, 1);
+    int64_t cut = unite(server, 1);
     say(server, word(WIRE_COPIED, cut), NULL, 0);
     say(server, word(WIRE_COPY, cut), state_of, sizeof(float));
     expect_refused(server, ERROR_INPUT, "a copy of 4 bytes is not of shard 1");
@@ -271,9 +278,7 @@ static void test_another_server_asks_for_a_cut(void **state)
     pull(worker, 0);
     push(worker, 0, WIRE_NONE, -1);
     say(server, word(WIRE_FREEZE, WIRE_NONE), NULL, 0);
-    int64_t cut = expect(server, WIRE_FREEZE).batch;
-    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 1});
-    assert_union(server, cut, 0, 1);
+    int64_t cut = unite(server, 1);
     say_copy(server, cut);
     assert_int_equal(expect(server, WIRE_STORED).batch, cut);
     assert_saved(1, -1, 7);
@@ -297,9 +302,7 @@ static void test_another_server_leaves_without_a_cut(void **state)
     assert_int_equal(recv(server, frame_bytes, 1, MSG_DONTWAIT), -1);
     pull(worker, 0);
     push(worker, 0, WIRE_NONE, -1);
-    int64_t cut = expect(server, WIRE_FREEZE).batch;
-    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 1});
-    assert_union(server, cut, 0, 1);
+    int64_t cut = unite(server, 1);
     say_copy(server, cut);
     expect(server, WIRE_STORED);
     assert_saved(1, -1, 7);
@@ -329,9 +332,7 @@ static void test_a_server_that_is_lost_before_its_copy(void **state)
     pull(worker, 0);
     push(worker, 0, WIRE_NONE, -1);
     pass(61);
-    int64_t cut = expect(server, WIRE_FREEZE).batch;
-    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 2});
-    assert_union(server, cut, 0, 2);
+    int64_t cut = unite(server, 2);
     say(server, word(WIRE_COPIED, cut), NULL, 0);
     clock_sleep_ms(60);
     close(server);
@@ -339,9 +340,7 @@ static void test_a_server_that_is_lost_before_its_copy(void **state)
     server = call_as_server(generation);
     push(worker, 1, 0, -2);
     say(server, word(WIRE_FREEZE, WIRE_NONE), NULL, 0); /* it wants one */
-    cut = expect(server, WIRE_FREEZE).batch;
-    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 2});
-    assert_union(server, cut, 0, 2);
+    cut = unite(server, 2);
     say_copy(server, cut);
     assert_saved(2, -2, 7);
     close(server);
@@ -490,9 +489,7 @@ static void test_the_end_of_all_servers(void **state)
     header.generation = generation;
     header.done = 0;
     say(worker, header, NULL, 0);
-    int64_t cut = expect(server, WIRE_FREEZE).batch;
-    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 1});
-    assert_union(server, cut, 0, 1);
+    int64_t cut = unite(server, 1);
     say_copy(server, cut);
     expect(server, WIRE_END);
     expect_values_of(worker, OWN, -1, &values);
@@ -557,9 +554,7 @@ static void test_a_signal_ends_it_with_a_cut_of_all(void **state)
     pull(worker, 0);
     push(worker, 0, WIRE_NONE, -1);
     atomic_store(&served.stop, true);
-    int64_t cut = expect(server, WIRE_FREEZE).batch;
-    say_set(server, WIRE_FROZEN, cut, (struct index_range){0, 1});
-    assert_union(server, cut, 0, 1);
+    int64_t cut = unite(server, 1);
     say(worker, push_header(generation, 1), ones,
         OWN * sizeof(*ones)); /* is lost, so not applied */
     say_copy(server, cut);

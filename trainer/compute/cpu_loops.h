@@ -31,6 +31,7 @@ struct cpu_loops {
                            uint64_t *ret_bits);
     size_t (*index_bytes)(const uint8_t *bytes, size_t rows, size_t columns, size_t stride,
                           uint64_t *ret_bits);
+
     /* y[B,O] += x[B,I] w[I,O], of the part's inputs */
     void (*multiply)(const struct sparse_batch *x, const struct sparse_part *part,
                      const float *weights, size_t outputs, float *y);
