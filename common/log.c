@@ -101,13 +101,13 @@ static size_t escape(char *out, const char *text)
     size_t length = 0;
     for (; *text; text++) {
         unsigned char byte = (unsigned char)*text;
+        size_t control = text_control_bytes(text, text[1] ? 2 : 1);
         if (byte == '"' || byte == '\\') {
             out[length++] = '\\';
             out[length++] = (char)byte;
-        } else if (byte < 0x20 || byte == 0x7f) {
-            length += (size_t)sprintf(out + length, "\\u%04x", byte);
-        } else if (utf8 && byte == 0xc2 && (unsigned char)text[1] < 0xa0) { /* C1 controls */
-            length += (size_t)sprintf(out + length, "\\u%04x", (unsigned char)*++text);
+        } else if (control == 1 || (control == 2 && utf8)) {
+            text += control - 1;
+            length += (size_t)sprintf(out + length, "\\u%04x", (unsigned char)*text);
         } else {
             out[length++] = byte >= 0x80 && !utf8 ? '?' : (char)byte;
         }

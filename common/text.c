@@ -240,20 +240,19 @@ bool text_is_utf8(const char *text, size_t length)
     return true;
 }
 
-/* C0, DEL and C1 control characters would act on the terminal that shows the message. */
-static bool is_control(const unsigned char *text, size_t length)
+size_t text_control_bytes(const char *text, size_t length)
 {
-    return text[0] < 0x20 || text[0] == 0x7f || (length == 2 && text[0] == 0xc2 && text[1] < 0xa0);
+    const unsigned char *next = (const unsigned char *)text;
+    if (length > 0 && (next[0] < 0x20 || next[0] == 0x7f))
+        return 1;
+    return length > 1 && next[0] == 0xc2 && next[1] < 0xa0 ? 2 : 0;
 }
 
 void text_mask_controls(char *text)
 {
-    for (; *text; text++) {
-        const unsigned char *next = (const unsigned char *)text;
-        size_t length = next[0] == 0xc2 && next[1] ? 2 : 1;
-        if (is_control(next, length))
-            memset(text, strchr("\t\n\r", *text) ? ' ' : '?', length);
-    }
+    for (; *text; text++)
+        memset(text, strchr("\t\n\r", *text) ? ' ' : '?',
+               text_control_bytes(text, text[1] ? 2 : 1));
 }
 
 const char *text_quote(char *out, size_t bytes, const char *text, size_t length)
@@ -271,7 +270,7 @@ const char *text_quote(char *out, size_t bytes, const char *text, size_t length)
     for (int characters = 0; at < length && characters < QUOTE_CHARACTERS; characters++) {
         const unsigned char *next = (const unsigned char *)text + at;
         size_t step = utf8_length(next, length - at);
-        bool shown = step > 0 && !is_control(next, step);
+        bool shown = step > 0 && text_control_bytes(text + at, step) == 0;
         if (written + (shown ? step : 1) > room)
             break;
         if (shown)

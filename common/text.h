@@ -81,6 +81,10 @@ bool text_is_utf8(const char *text, size_t length);
 #define TEXT_QUOTE_BYTES 256
 const char *text_quote(char *out, size_t bytes, const char *text, size_t length);
 
+/* Of `length` bytes, how many are the control character that they begin with: a C0 one or DEL, or a
+ * C1 one in UTF-8, as act on a terminal; 0: none. */
+size_t text_control_bytes(const char *text, size_t length);
+
 /* Makes one harmless line of a message: line ends and tabs become ' ', other control characters
  * '?', in place. */
 void text_mask_controls(char *text);
