@@ -271,6 +271,22 @@ def test_openapi_is_as_wide_as_the_server(sampler):
         assert b" 505 " in connection.recv(100)
 
 
+def test_openapi_allows_each_position_of_a_stream_without_end(sampler):
+    server = sampler(*STORE)
+    schemas = server.get("/openapi.json").json
+    seek = schemas["paths"]["/streams/{name}/seek"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    create = schemas["paths"]["/streams"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    create = schemas["components"]["schemas"][create["$ref"].rsplit("/", 1)[1]] if "$ref" in create else create
+    most = seek["position"]["maximum"]
+    assert most == create["properties"]["position"]["maximum"]
+    for position, seeks, creates in ((most, 200, 201), (most + 1, 400, 400)):
+        body = json.dumps({"position": position}).encode()
+        assert server.request("POST", "/streams/default/seek", body=body).status == seeks
+        body = json.dumps({"name": str(position), "position": position}).encode()
+        assert server.request("POST", "/streams", body=body).status == creates
+    assert server.get("/streams/default").json["state"] == "ended"
+
+
 # What is too long is refused for that, whatever else is wrong with it: 413, 414, 431 besides the statuses that are expected.
 SCHEMATHESIS = """[checks.negative_data_rejection]
 expected-statuses = ["400", "401", "403", "404", "405", "406", "409", "413", "414", "415", "422", "428", "429", "431", "5xx"]
