@@ -156,7 +156,7 @@ def test_numbers_out_of_range(tmp_path):
     path = write(tmp_path, "large.csv", "label,x,w\n1,2,3\n0,1e400,3\n")
     run_fails("loader", "info", path, says=["line 3", '"1e400"', "fits 32-bit float", "3.4e38"])
     path = write(tmp_path, "weights.csv", "label,x,w\n1,2,3\n0,1,1e400\n")
-    for command in (["loader", "info", f"{path}?weight=w"], ["sampler", "serve", "--store", f"{path}?weight=w"]):
+    for command in (["loader", "info", f"{path}?weight=w"], ["sampler", "serve", "--listen", "127.0.0.1:0", "--store", f"{path}?weight=w"]):
         run_fails(*command, says=["line 3", '"1e400"', "at least 0 and at most 1.8e308"])
     config = write(tmp_path, "c.json", '{"lease":1e400}')
     run_fails("sampler", "serve", "--store", "range:9", "--config", config, says=["c.json, line 1", '"1e400" is out of range'])

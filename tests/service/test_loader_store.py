@@ -462,9 +462,9 @@ def test_what_may_not_be_read_is_like_what_is_not_there(name, tmp_path):
         (tmp_path / file).chmod(0)
     store = f"csv:{tmp_path}/{name}" if "." not in name or "*" in name else f"{tmp_path}/{name}"
     commands = [("loader", "info", store), ("loader", "import", store, f"{tmp_path}/new.rows"), ("sampler", "info", f"{tmp_path}/a.frame"),
-                ("sampler", "serve", "--store", store), ("sampler", "serve", "--frame", f"{tmp_path}/a.frame"),
-                ("sampler", "serve", "--store", "range:9", "--token-file", f"{tmp_path}/a.frame"),
-                ("sampler", "serve", "--config", f"{tmp_path}/a.frame")]
+                *(("sampler", "serve", "--listen", "127.0.0.1:0", *options)
+                  for options in (("--store", store), ("--frame", f"{tmp_path}/a.frame"), ("--config", f"{tmp_path}/a.frame"),
+                                  ("--store", "range:9", "--token-file", f"{tmp_path}/a.frame")))]
     for which, *arguments in commands:
         done = subprocess.run([*POWERLESS, program(which), *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
                               env=environment())

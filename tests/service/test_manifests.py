@@ -200,7 +200,7 @@ def test_a_mistyped_file_fails_the_pod(path, tmp_path):
     run_in(volume, container("sampler.yaml", "Deployment", "tokens"))
     arguments = container("sampler.yaml", "Deployment", "sampler")["args"]
     words = [word.replace("/datanfs", str(volume)) for word in arguments if not word.startswith("--listen=")]
-    run_fails("sampler", *words, says=f"{volume}/samples.sqlite", status=None, env=settings(volume))
+    run_fails("sampler", *words, "--listen=127.0.0.1:0", says=f"{volume}/samples.sqlite", status=None, env=settings(volume))
 
 
 def test_the_file_is_imported_once(path, tmp_path):
