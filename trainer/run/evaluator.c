@@ -177,13 +177,16 @@ static enum error open_best(struct evaluator *evaluator)
  * what was there before. */
 static enum error begin_again(struct evaluator *evaluator)
 {
+    enum error error = evaluator->has_servers ? open_best(evaluator) : OK;
+    if (error)
+        return error;
     log_info("%s begins again: so do the best model and --early-stopping",
              evaluator->options->logdir);
     event_writer_close(evaluator->writer);
     evaluator->writer = NULL;
     evaluator->step = -1;
     evaluator->stopped = false;
-    return evaluator->has_servers ? open_best(evaluator) : OK;
+    return OK;
 }
 
 /* A checkpoint that is deleted before it is read has been replaced by a newer one, which the next
