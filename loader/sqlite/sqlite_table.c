@@ -390,17 +390,19 @@ static enum error find_whether_view(struct sqlite_table *table, sqlite3 *connect
 
 enum error sqlite_table_init(struct sqlite_table *table, sqlite3 *connection, const char *path,
                              char *name, const struct column_choice *choice,
-                             const struct sqlite_facts *facts)
+                             struct sqlite_facts *facts)
 {
     struct names columns = {.items = NULL};
     struct column_choice full = *choice;
     *table = (struct sqlite_table){.name = name};
-    add_imported(&full, facts);
     enum error error = find_whether_view(table, connection, path);
     if (!error)
         error = query_names(connection, path, columns_sql, name, &columns);
     table->columns = columns.items;
     table->count = columns.count;
+    if (!error && !find(&columns, "features"))
+        sqlite_facts_release(facts);
+    add_imported(&full, facts);
     if (!error)
         error = assign_roles(table, connection, path, &full, facts->there);
     if (error)

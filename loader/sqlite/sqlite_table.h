@@ -34,10 +34,11 @@ struct sqlite_table {
 enum error sqlite_table_find(sqlite3 *connection, const char *path, const char *wanted,
                              const struct sqlite_facts *facts, char **ret_name) MUST_CHECK;
 
-/* Takes `name` over, also on failure. */
+/* Takes `name` over, also on failure. Facts about a table that was dropped, and whose name another
+ * one has, are released: it lacks import's column of features. */
 enum error sqlite_table_init(struct sqlite_table *table, sqlite3 *connection, const char *path,
                              char *name, const struct column_choice *choice,
-                             const struct sqlite_facts *facts) MUST_CHECK;
+                             struct sqlite_facts *facts) MUST_CHECK;
 void sqlite_table_release(struct sqlite_table *table);
 
 /* SELECT of id, label, weight, group (NULL if absent), then, with `features`, all feature columns,

@@ -331,14 +331,31 @@ static enum error check_width(const struct sqlite_store *store, sqlite3 *connect
                      store->path, store->table.name, store->table.feature_count, most);
 }
 
+/* The table (by default the one imported last, if it exists), and what import recorded of it. */
+static enum error find_table(struct sqlite_store *store, sqlite3 *connection, const char *wanted,
+                             uint32_t changes, char **ret_name)
+{
+    struct sqlite_facts *facts = &store->facts;
+    char *name = NULL;
+    enum error error = sqlite_facts_read(facts, connection, store->path, wanted, changes);
+    if (!error)
+        error = sqlite_table_find(connection, store->path, wanted, facts, &name);
+    if (!error && facts->there && sqlite3_stricmp(facts->table, name) != 0) {
+        sqlite_facts_release(facts);
+        error = sqlite_facts_read(facts, connection, store->path, name, changes);
+    }
+    if (error)
+        free(name);
+    else
+        *ret_name = name;
+    return error;
+}
+
 static enum error look(struct sqlite_store *store, sqlite3 *connection,
                        const struct request *request, uint32_t changes)
 {
     char *name = NULL;
-    enum error error =
-        sqlite_facts_read(&store->facts, connection, store->path, request->table, changes);
-    if (!error)
-        error = sqlite_table_find(connection, store->path, request->table, &store->facts, &name);
+    enum error error = find_table(store, connection, request->table, changes, &name);
     if (!error)
         error = sqlite_table_init(&store->table, connection, store->path, name, &request->choice,
                                   &store->facts);

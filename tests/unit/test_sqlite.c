@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "common/remote_disk.h"
+#include "loader/column/feature_recipe.h"
 #include "loader/store/row_cache.h"
 
 static sqlite3 *open_database(const char *name)
@@ -869,6 +870,55 @@ static void test_import_replaces_only_its_own(void **state)
     assert_fails(try_place(sqlite, path_of("absent.db"), "SQLite_x"), ERROR_USAGE, "cannot be");
 }
 
+/* What `import` does, without --force unless `replace`. */
+static enum error import_table(const char *text, const char *query, const char *name,
+                               const char *table, bool replace, void (*meanwhile)(void))
+{
+    char path[512];
+    struct uri uri = {.path = path};
+    struct store *store = NULL;
+    struct store_writer *writer = NULL;
+    snprintf(path, sizeof(path), "%s", path_of(name));
+    assert_ok(open_csv(text, query, &store));
+    enum error error = store_writer_open(&store_writer_sqlite_ops, &uri, table, replace, &writer);
+    if (!error)
+        error = store_writer_begin(writer, store_info(store));
+    if (!error)
+        error = store_scan(store, SCAN_FEATURES, store_writer_add, writer);
+    if (!error && meanwhile)
+        meanwhile();
+    if (!error)
+        error = store_writer_commit(writer);
+    store_writer_close(writer);
+    store_close(store);
+    return error;
+}
+
+/* It says nothing of those that are there, even of one that has its name. */
+static void test_what_import_noted_of_a_dropped_table(void **state)
+{
+    struct store *store = NULL;
+    (void)state;
+    assert_ok(import_table("label,a,b\n1,2,3\n", "missing=zero", "i.db", "first", false, NULL));
+    assert_ok(import_table("label,c,d\n1,2,3\n", "missing=mean", "i.db", "second", false, NULL));
+    run_sql("i.db", "DROP TABLE second");
+    assert_ok(open_sqlite("i.db", "", &store));
+    assert_string_equal(store_info(store)->table, "first");
+    assert_string_equal(store_info(store)->feature_names[0], "a");
+    assert_int_equal(store_info(store)->recipe->request.missing, MISSING_NUMBER);
+    store_close(store);
+    run_sql("i.db", "DROP TABLE first; CREATE TABLE first(id INTEGER PRIMARY KEY, label, p, q);"
+                    "INSERT INTO first VALUES (1,7,8,9)"); /* as pandas' to_sql() does */
+    check_rows("i.db", "", "1:7:8,9\n");
+    check_rows("i.db", "table=first", "1:7:8,9\n");
+    assert_ok(open_sqlite("i.db", "", &store));
+    assert_null(store_info(store)->recipe);
+    assert_null(store_info(store)->digest);
+    store_close(store);
+    assert_ok(import_table("label,c\n1,2\n", "", "i.db", "second", false, NULL));
+    check_rows("i.db", "", "0:1:2\n");
+}
+
 static void test_a_closed_writer_leaves_nothing(void **state)
 {
     struct store *store = NULL;
@@ -1181,6 +1231,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_many_ids_that_are_no_key, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_views, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_others, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_what_import_noted_of_a_dropped_table, make_folder,
+                                    remove_folder),
     cmocka_unit_test_setup_teardown(test_integers_of_32_bits, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_that_are_no_numbers, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_another_length, make_folder, remove_folder),
