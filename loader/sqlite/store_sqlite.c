@@ -61,8 +61,8 @@ static enum error refuse_numbers(struct sqlite_store *store, sqlite3 *connection
 {
     const char *name = store->table.features[0];
     sqlite3_stmt *statement = NULL;
-    char *sql = sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" LIMIT %d", name, store->table.name,
-                                FEATURE_LOOKS_ROWS);
+    char *sql = sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" WHERE \"%w\" IS NOT NULL LIMIT %d", name,
+                                store->table.name, name, FEATURE_LOOKS_ROWS);
     if (!sql)
         return error_set_memory(256, "an SQLite statement");
     enum error error = sqlite_prepare(connection, store->path, sql, &statement);
@@ -89,16 +89,21 @@ static enum error refuse_numbers(struct sqlite_store *store, sqlite3 *connection
                      bytes, element_names[looks]);
 }
 
-/* A single feature column of BLOBs is split into its elements. */
+/* A single feature column of BLOBs is split into its elements, as many as its first value has. */
 static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
                             const struct request *request)
 {
     struct sqlite_format *format = &store->format;
+    const struct element_choice *element = &request->choice.element;
+    const char *name = store->table.features[0];
     sqlite3_stmt *statement = NULL;
-    char *sql =
-        sqlite3_mprintf("SELECT typeof(\"%w\"), length(\"%w\") FROM \"%w\" LIMIT 1",
-                        store->table.features[0], store->table.features[0], store->table.name);
+    char *sql = sqlite3_mprintf("SELECT typeof(\"%w\"), length(\"%w\") FROM \"%w\" WHERE \"%w\" "
+                                "IS NOT NULL LIMIT 1",
+                                name, name, store->table.name, name);
     enum error error = query_row(connection, store->path, sql, &statement);
+    if (!error && !statement) /* without a value, only the URI says what it would be */
+        format->blob =
+            row_limit_varies(&format->limit) || (element->told && element->element != ELEMENT_I32);
     if (error || !statement)
         return error;
     const char *type = (const char *)sqlite3_column_text(statement, 0);
@@ -108,8 +113,8 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
     sqlite3_finalize(statement);
     if (!format->blob)
         return error;
-    if (request->choice.element.told)
-        format->element = request->choice.element.element;
+    if (element->told)
+        format->element = element->element;
     else if (store->facts.there)
         format->element = store->facts.element;
     else

@@ -320,6 +320,59 @@ static void test_blobs_of_others(void **state)
                  "table \"t\" has no single column of them; of numbers element=i32 alone");
 }
 
+/* As in PostgreSQL and Parquet, the first value decides, and not that there is none. */
+static void test_blobs_behind_null(void **state)
+{
+    static const int64_t ids[] = {1, 2, 3};
+    static const enum row_status expected[] = {ROW_BAD, ROW_OK, ROW_OK};
+    struct store *store = NULL;
+    struct reader *reader = NULL;
+    enum row_status status[3];
+    uint8_t features[6];
+    (void)state;
+    run_sql("null.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, label, pixels BLOB);"
+                       "INSERT INTO t VALUES (1,3,NULL), (2,4,x'0001'), (3,4,x'0506')");
+    assert_ok(open_sqlite("null.db", "", &store));
+    assert_int_equal(store_info(store)->bad_rows, 1);
+    assert_int_equal(store_info(store)->features, 2);
+    assert_ok(reader_open(store, &reader));
+    assert_ok(reader_fetch(reader, ids, 3, features, 2, NULL, status));
+    assert_memory_equal(status, expected, sizeof(status));
+    assert_memory_equal(features, "\0\0\0\1\5\6", 6);
+    reader_close(reader);
+    store_close(store);
+    refuse_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB);"
+                 "INSERT INTO t VALUES (1,3,NULL), (2,3,x'0000803f000000c0')",
+                 "", ERROR_INPUT, "look like 2 32-bit floats");
+}
+
+/* They are passed over in a list, whatever the URI says of their features. */
+static void test_tables_without_rows(void **state)
+{
+    static const char *const queries[] = {"",
+                                          "element=f32",
+                                          "element=i32",
+                                          "element=u8",
+                                          "longest=any&element=u8",
+                                          "longest=7&element=f32"};
+    static const char table[] = "CREATE TABLE t(id INTEGER PRIMARY KEY, label, v BLOB)";
+    (void)state;
+    run_sql("full.db", table);
+    run_sql("full.db", "INSERT INTO t VALUES (1,3,x'0000803f000000c0'), (2,3,x'0000803f00000040')");
+    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+        struct store *store = NULL;
+        char list[2048];
+        refuse_table(table, queries[i], ERROR_INPUT, "table \"t\" has no rows");
+        if (!queries[i][0])
+            continue; /* the other one's bytes may be floats */
+        snprintf(list, sizeof(list), "%s\n%s", uri_of("sqlite", "rows.db", queries[i]),
+                 uri_of("sqlite", "full.db", queries[i]));
+        assert_ok(store_open(list, false, &store));
+        assert_int_equal(store_info(store)->rows, 2);
+        store_close(store);
+    }
+}
+
 static void test_integers_of_32_bits(void **state)
 {
     struct store *store = NULL;
@@ -1231,6 +1284,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_many_ids_that_are_no_key, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_views, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_of_others, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_blobs_behind_null, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_tables_without_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_what_import_noted_of_a_dropped_table, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_integers_of_32_bits, make_folder, remove_folder),
