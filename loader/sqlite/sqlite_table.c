@@ -363,8 +363,10 @@ static enum error assign_roles(struct sqlite_table *table, sqlite3 *connection, 
     }
     error = choose_id(table, connection, path, choice);
     for (size_t i = 0; i < table->count && !error; i++) {
-        if (table->columns[i] == table->key_of[COLUMN_ID])
-            roles[i] = COLUMN_ID;
+        bool is_free = roles[i] == COLUMN_IGNORED ||
+                       (roles[i] == COLUMN_FEATURE && !choice->names[COLUMN_FEATURE]);
+        if (table->columns[i] == table->key_of[COLUMN_ID] && is_free)
+            roles[i] = COLUMN_ID; /* else the URI says what the primary key is as well */
     }
     if (!error) {
         error = plan_features(table, choice, imported, roles);

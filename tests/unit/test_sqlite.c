@@ -105,6 +105,10 @@ static void test_columns_of_numbers(void **state)
                 "", "1:x:2\n");
     check_table("CREATE TABLE t(id INTEGER PRIMARY KEY, label); INSERT INTO t VALUES (0,'a')", "",
                 "0:a:\n");
+    check_table("CREATE TABLE t(year INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (5,7), (6,9)",
+                "features=year&label=a", "5:7:5\n6:9:6\n");
+    check_rows("rows.db", "label=year", "5:5:7\n6:6:9\n");
+    check_rows("rows.db", "", "5::7\n6::9\n");
 }
 
 static void test_generated_columns(void **state)
