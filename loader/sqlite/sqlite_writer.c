@@ -29,6 +29,7 @@
 struct sqlite_writer {
     struct store_writer writer; /* first */
     char *path;                 /* owned; what a symbolic link leads to */
+    bool replace;
     struct file_writer *file;
     sqlite3 *connection;
     sqlite3_stmt *insert;
@@ -371,23 +372,29 @@ static enum error identify(const char *path, struct file_identity *ret_identity)
     return access(path, F_OK) && errno == ENOENT ? OK : file_identity_at(path, ret_identity);
 }
 
-/* Another import into the file, or any other program, may have written tables that the new file
- * would lack. */
-static enum error check_others(const struct sqlite_writer *writer)
+/* Another import into the file, or any other program, may have written what would be lost, or have
+ * left a journal that SQLite would apply to the new file. */
+static enum error check_meanwhile(const struct sqlite_writer *writer)
 {
+    const char *table = writer->writer.table;
     struct file_identity now;
     sqlite3 *from = NULL;
-    bool is_database = false, others = false;
-    enum error error = identify(writer->path, &now);
-    if (!error && !file_identity_equal(&now, &writer->before))
-        error = is_sqlite(writer->path, &is_database);
-    if (error || !is_database)
-        return error;
-    error = sqlite_connect(writer->path, NULL, &from);
+    bool may = true, is_database = false, others = false;
+    enum error error = sqlite_check_journals(writer->path);
     if (!error)
-        error = has_others(from, writer->path, writer->writer.table, &others);
+        error = identify(writer->path, &now);
+    if (error || file_identity_equal(&now, &writer->before))
+        return error;
+    if (!writer->replace)
+        error = may_write(writer->path, table, &may);
+    if (!error)
+        error = is_sqlite(writer->path, &is_database);
+    if (!error && is_database)
+        error = sqlite_connect(writer->path, NULL, &from);
+    if (!error && is_database)
+        error = has_others(from, writer->path, table, &others);
     sqlite3_close(from);
-    if (!error && others)
+    if (!error && (!may || others))
         error = error_set(ERROR_CONFLICT,
                           "%s: another program wrote to it meanwhile, which would be lost; nothing "
                           "was changed, import again",
@@ -426,6 +433,7 @@ static enum error sqlite_writer_open(struct uri *uri, const char *table, bool re
     if (!writer)
         return error ? error : ERROR_MEMORY;
     writer->before = before;
+    writer->replace = replace;
     writer->writer.place = uri->path;
     writer->writer.table = writer->writer.replaces = table;
     writer->path = file_real_path(uri->path);
@@ -597,7 +605,7 @@ static enum error sqlite_writer_publish(struct store_writer *base)
     /* A sync may take long: next to no time lies between the check and the rename. */
     enum error error = file_writer_sync(writer->file);
     if (!error)
-        error = check_others(writer);
+        error = check_meanwhile(writer);
     return error ? error : file_writer_publish(writer->file);
 }
 

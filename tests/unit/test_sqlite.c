@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -976,6 +977,47 @@ static void test_what_import_noted_of_a_dropped_table(void **state)
     check_rows("i.db", "", "0:1:2\n");
 }
 
+static void leave_journal(void)
+{
+    write_bytes("i.db-journal", "\xd9\xd5\x05\xf9 and more", 12);
+}
+
+static void add_row(void)
+{
+    run_sql("i.db", "INSERT INTO samples VALUES (99, 1, zeroblob(100000))");
+}
+
+static void write_diary(void)
+{
+    write_file("new.db", "dear diary");
+}
+
+/* While import worked, which may take hours. */
+static void test_import_does_not_replace_what_others_wrote(void **state)
+{
+    static const char text[] = "label,a\n1,2\n";
+    struct store *store = NULL;
+    struct stat status;
+    (void)state;
+    import_text(text, "", "i.db");
+    assert_fails(import_table("label,a\n3,4\n", "", "i.db", "samples", false, leave_journal),
+                 ERROR_INPUT, "i.db-journal exists");
+    unlink(path_of("i.db-journal"));
+    check_rows("i.db", "", "0:1:2\n");
+    assert_fails(import_table(text, "", "i.db", "samples", false, add_row), ERROR_CONFLICT,
+                 "wrote to it meanwhile");
+    assert_ok(open_sqlite("i.db", "", &store));
+    assert_int_equal(store_info(store)->rows, 2);
+    store_close(store);
+    run_sql("i.db", "DELETE FROM samples WHERE id = 99");
+    assert_ok(import_table(text, "", "i.db", "samples", true, add_row)); /* --force */
+    check_rows("i.db", "", "0:1:2\n");
+    assert_fails(import_table(text, "", "new.db", "samples", false, write_diary), ERROR_CONFLICT,
+                 "wrote to it meanwhile");
+    assert_int_equal(stat(path_of("new.db"), &status), 0);
+    assert_int_equal(status.st_size, strlen("dear diary"));
+}
+
 static void test_a_closed_writer_leaves_nothing(void **state)
 {
     struct store *store = NULL;
@@ -1291,6 +1333,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_blobs_behind_null, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_tables_without_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_what_import_noted_of_a_dropped_table, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_import_does_not_replace_what_others_wrote, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_integers_of_32_bits, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_that_are_no_numbers, make_folder, remove_folder),
