@@ -492,11 +492,11 @@ static enum error add_row(struct sqlite_writer *writer, const struct store_block
         sqlite3_bind_double(writer->insert, 3, block->weights[i]);
     if (writer->writer.info->group_column)
         bind_text(writer->insert, 4, &block->groups[i]);
-    if (row_bytes > 0)
-        sqlite3_bind_blob64(writer->insert, 5, features, row_bytes, SQLITE_STATIC);
-    else
-        sqlite3_bind_zeroblob(writer->insert, 5, 0);
-    int result = sqlite3_step(writer->insert);
+    int result = row_bytes > 0
+                     ? sqlite3_bind_blob64(writer->insert, 5, features, row_bytes, SQLITE_STATIC)
+                     : sqlite3_bind_zeroblob(writer->insert, 5, 0);
+    if (result == SQLITE_OK)
+        result = sqlite3_step(writer->insert);
     sqlite3_reset(writer->insert);
     return result == SQLITE_DONE ? OK : refuse_row(writer, result, block->ids[i]);
 }

@@ -1018,6 +1018,24 @@ static void test_import_does_not_replace_what_others_wrote(void **state)
     assert_int_equal(status.st_size, strlen("dear diary"));
 }
 
+/* SQLite takes a billion bytes. */
+static void test_a_row_that_is_too_large_is_called_so(void **state)
+{
+    static const char *const names[] = {"a"};
+    static const int64_t ids[] = {1};
+    static const uint8_t features[] = {0}; /* nobody reads further */
+    const struct store_info info = {
+        .uri = "a source", .rows = 1, .features = 1000000001, .feature_names = names};
+    const struct store_block block = {.rows = 1, .ids = ids, .features = features};
+    struct uri uri = {.path = (char *)(uintptr_t)path_of("large.db")};
+    struct store_writer *writer = NULL;
+    (void)state;
+    assert_ok(store_writer_open(&store_writer_sqlite_ops, &uri, "samples", false, &writer));
+    assert_ok(store_writer_begin(writer, &info));
+    assert_fails(writer->ops->add(writer, &block), ERROR_INPUT, "too big");
+    store_writer_close(writer);
+}
+
 static void test_a_closed_writer_leaves_nothing(void **state)
 {
     struct store *store = NULL;
@@ -1335,6 +1353,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_what_import_noted_of_a_dropped_table, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_import_does_not_replace_what_others_wrote, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_row_that_is_too_large_is_called_so, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_integers_of_32_bits, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_that_are_no_numbers, make_folder, remove_folder),
