@@ -32,6 +32,7 @@ struct part {
 struct rows_writer {
     struct store_writer writer; /* first */
     char *path;                 /* owned; what a symbolic link leads to */
+    bool replace;
     struct file_writer *file;
     struct rows_header header;
     struct part keys, ends, rows, texts;
@@ -99,6 +100,7 @@ static enum error rows_writer_open(struct uri *uri, const char *table, bool repl
     if (!writer)
         return error ? error : ERROR_MEMORY;
     writer->writer.place = uri->path;
+    writer->replace = replace;
     writer->ascending = writer->consecutive = true;
     writer->path = file_real_path(uri->path);
     if (!writer->path) {
@@ -322,9 +324,14 @@ static enum error rows_writer_finish(struct store_writer *base, const char **ret
     return error;
 }
 
+/* Another program may have made a file there meanwhile. */
 static enum error rows_writer_publish(struct store_writer *base)
 {
-    return file_writer_commit(((struct rows_writer *)base)->file);
+    struct rows_writer *writer = (struct rows_writer *)base;
+    enum error error = file_writer_sync(writer->file);
+    if (!error && !writer->replace)
+        error = check_place(writer->path, false);
+    return error ? error : file_writer_publish(writer->file);
 }
 
 const struct store_writer_ops store_writer_rows_ops = {.store = &store_rows_ops,

@@ -519,6 +519,8 @@ static void test_no_parameter_is_known(void **state)
 
 /* ---- writing ------------------------------------------------------------ */
 
+static const char *appears; /* a file of someone else, while one is written; NULL: none */
+
 /* One block of two rows; what the writer says of it, or of its end. */
 static enum error write_to(const char *name, const struct store_info *info, const int64_t ids[2])
 {
@@ -536,6 +538,8 @@ static enum error write_to(const char *name, const struct store_info *info, cons
                                                                .labels = labels,
                                                                .label_values = values,
                                                                .features = features});
+    if (appears)
+        write_file(appears, "dear diary");
     if (!error)
         error = store_writer_commit(writer);
     store_writer_close(writer);
@@ -570,6 +574,10 @@ static void test_what_is_not_written(void **state)
     assert_fails(write_two(&info, up), ERROR_INPUT, "gave the id 3 to row 0");
     assert_int_not_equal(access(path_of("two.rows"), F_OK), 0);
     info.id_column = "id";
+    appears = "two.rows";
+    assert_fails(write_two(&info, up), ERROR_CONFLICT, "two.rows exists, and is not a whole row");
+    appears = NULL;
+    unlink(path_of("two.rows"));
     assert_ok(write_two(&info, up));
     assert_fails(write_to("no/where.rows", &info, up), ERROR_NOT_FOUND, "no/where.rows");
 }
