@@ -44,19 +44,29 @@ static enum error look(const struct source_file *file, struct file_identity *ret
                       : file_identity_of(file->descriptor, file->path, ret_identity);
 }
 
-static enum error open_path(struct source_file *file, const struct file_identity *expected)
+/* By a door, whose file is identified by its path: another one may get that name meanwhile. */
+static enum error open_door(struct source_file *file)
 {
-    void *handle = NULL;
-    int descriptor = -1;
-    enum error error = check_kind(file->path);
-    if (!error && file->door)
-        error = file->door->open(file->path, &handle);
-    else if (!error)
-        error = file_open_read(file->path, &descriptor);
-    file->handle = handle;
-    file->descriptor = descriptor;
+    struct file_identity before;
+    bool is_there = file_identity_at(file->path, &before) == OK; /* else open() says why */
+    enum error error = file->door->open(file->path, &file->handle);
     if (!error)
         error = look(file, &file->identity);
+    return error || !is_there ? error : source_file_expect(file, &before);
+}
+
+static enum error open_descriptor(struct source_file *file)
+{
+    enum error error = file_open_read(file->path, &file->descriptor);
+    return error ? error : look(file, &file->identity);
+}
+
+/* Of a file without handle and descriptor. */
+static enum error open_path(struct source_file *file, const struct file_identity *expected)
+{
+    enum error error = check_kind(file->path);
+    if (!error)
+        error = file->door ? open_door(file) : open_descriptor(file);
     return error || !expected ? error : source_file_expect(file, expected);
 }
 

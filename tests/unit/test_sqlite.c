@@ -1261,6 +1261,39 @@ static void test_a_replaced_file_is_not_read_after_a_failure(void **state)
     store_close(store);
 }
 
+static const char *renamed_at_open; /* to what is opened; NULL: nothing is */
+static int opens_until_renamed;
+
+/* SQLite's open. */
+static int renaming_open(const char *path, int flags, int mode)
+{
+    int descriptor = open(path, flags, mode);
+    if (descriptor >= 0 && renamed_at_open && opens_until_renamed-- == 0 &&
+        rename(renamed_at_open, path) == 0)
+        renamed_at_open = NULL;
+    return descriptor;
+}
+
+/* The description of one with the rows of another would be rows that never were. */
+static void test_a_file_that_is_replaced_while_it_is_opened(void **state)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    char other[512];
+    (void)state;
+    snprintf(other, sizeof(other), "%s", path_of("other.db"));
+    vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)renaming_open);
+    for (int opens = 0; opens < 2; opens++) { /* the first one is for its messages */
+        make_small("rows.db");
+        make_small("other.db");
+        opens_until_renamed = opens;
+        renamed_at_open = other;
+        refuse_sqlite("rows.db", "", opens == 0 ? ERROR_INPUT : ERROR_IO,
+                      opens == 0 ? "was replaced by another file since it was opened" : "rows.db");
+        assert_null(renamed_at_open);
+    }
+    vfs->xSetSystemCall(vfs, "open", NULL);
+}
+
 /* ---- processes that fork ------------------------------------------------ */
 
 static _Atomic bool is_enough;
@@ -1355,6 +1388,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_import_does_not_replace_what_others_wrote, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_a_row_that_is_too_large_is_called_so, make_folder,
+                                    remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_file_that_is_replaced_while_it_is_opened, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_integers_of_32_bits, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_that_are_no_numbers, make_folder, remove_folder),
