@@ -8,7 +8,7 @@
 #include "loader/store/progress.h"
 
 #define BLOCK_ROWS 1024
-#define VARYING_BYTES ((size_t)1 << 20) /* of rows that differ in length, without the last one */
+#define FEATURE_BYTES ((size_t)1 << 20)     /* of a block's features, without the last row's */
 #define TEXTS_LIMIT_BYTES ((size_t)1 << 30) /* a block of longer texts is handed out early */
 
 struct scan_block {
@@ -27,7 +27,7 @@ struct scan_block {
     double weights[BLOCK_ROWS], label_values[BLOCK_ROWS];
     int64_t lengths[BLOCK_ROWS];
     enum row_status status[BLOCK_ROWS];
-    uint8_t *features; /* owned; [BLOCK_ROWS, F], or VARYING_BYTES and one row; NULL: keys only */
+    uint8_t *features; /* owned; FEATURE_BYTES and one row; NULL: keys only */
     char *texts;       /* owned */
     size_t text_bytes, text_capacity;
 };
@@ -49,8 +49,7 @@ struct scan_block *scan_block_new(const struct store_info *info, enum scan_colum
     if (block->varies)
         block->row_bytes = info->longest * element_bytes(info->element);
     if (columns & SCAN_FEATURES) {
-        block->features = block->varies ? array_new(1, VARYING_BYTES + block->row_bytes, what)
-                                        : array_new(BLOCK_ROWS, block->row_bytes + 1, what);
+        block->features = array_new(1, FEATURE_BYTES + block->row_bytes, what);
         if (!block->features) {
             free(block);
             return NULL;
@@ -150,6 +149,6 @@ enum error scan_block_add(struct scan_block *block, const struct store_row *row,
         return error;
     block->rows++;
     bool is_full = block->rows == BLOCK_ROWS || block->text_bytes > TEXTS_LIMIT_BYTES ||
-                   (block->varies && block->feature_bytes > VARYING_BYTES);
+                   block->feature_bytes > FEATURE_BYTES;
     return is_full ? scan_block_finish(block) : OK;
 }

@@ -378,6 +378,28 @@ static void test_tables_without_rows(void **state)
     }
 }
 
+static enum error measure_block(void *context, const struct store_block *block)
+{
+    size_t *most = context;
+    *most = block->rows > *most ? block->rows : *most;
+    return OK;
+}
+
+/* A thousand pictures at a time would take a gigabyte. */
+static void test_blocks_of_large_rows_are_small(void **state)
+{
+    struct store *store = NULL;
+    size_t most = 0;
+    (void)state;
+    run_sql("large.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB); WITH RECURSIVE n(i) AS "
+                        "(SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 19) "
+                        "INSERT INTO t SELECT i, zeroblob(1000000) FROM n");
+    assert_ok(open_sqlite("large.db", "", &store));
+    assert_ok(store_scan(store, SCAN_FEATURES, measure_block, &most));
+    assert_in_range(most, 1, 4);
+    store_close(store);
+}
+
 static void test_integers_of_32_bits(void **state)
 {
     struct store *store = NULL;
@@ -1383,6 +1405,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_blobs_of_others, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_blobs_behind_null, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_tables_without_rows, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_blocks_of_large_rows_are_small, make_folder,
+                                    remove_folder),
     cmocka_unit_test_setup_teardown(test_what_import_noted_of_a_dropped_table, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_import_does_not_replace_what_others_wrote, make_folder,
