@@ -169,7 +169,7 @@ static enum error compare_elements(const struct store_info *a, const struct stor
  * the second. */
 static enum error compare_recipes(const struct store_info *a, const struct store_info *b)
 {
-    if (!a->recipe || !b->recipe || feature_recipe_is_same(a->recipe, b->recipe))
+    if (!b->recipe || feature_recipe_is_same(a->recipe, b->recipe))
         return OK;
     return error_set(ERROR_INPUT,
                      "%s and %s were imported apart, and their missing= or onehot= encode the same "
@@ -197,8 +197,11 @@ static enum error check_parts(const struct union_store *store)
         error = compare_columns(store, &store->parts[0].store->info, &store->parts[i].store->info);
     for (size_t i = 1; i < store->count && !store->keys_only && !error; i++)
         error = compare_elements(&store->parts[0].store->info, &store->parts[i].store->info);
-    for (size_t i = 1; i < store->count && !error; i++)
-        error = compare_recipes(&store->parts[0].store->info, &store->parts[i].store->info);
+    size_t first = 0; /* with a recipe */
+    while (first < store->count && !store->parts[first].store->info.recipe)
+        first++;
+    for (size_t i = first + 1; i < store->count && !error; i++)
+        error = compare_recipes(&store->parts[first].store->info, &store->parts[i].store->info);
     return error ? error : compare_labels(store);
 }
 
@@ -234,6 +237,8 @@ static void describe(struct union_store *store)
             info->first_bad_row = part->first_bad_row;
         if (part->element == ELEMENT_F32)
             info->element = ELEMENT_F32;
+        if (!info->recipe)
+            info->recipe = part->recipe;
         info->features = part->features > info->features ? part->features : info->features;
         info->longest = part->longest > info->longest ? part->longest : info->longest;
         info->elements += i > 0 ? part->elements : 0;

@@ -345,6 +345,26 @@ static void test_files_imported_with_different_recipes(void **state)
     store_close(store);
 }
 
+/* Without gaps, a file may have been imported as it is. */
+static void test_a_recipe_of_some_files_only(void **state)
+{
+    struct store *store = NULL;
+    char list[3072];
+    (void)state;
+    assert_ok(open_csv("id,a\n9,0.5\n", "", &store));
+    import_rows(store, path_of("none.rows"));
+    store_close(store);
+    import_filled("one.rows", "id,a\n1,0.5\n2,\n");
+    import_filled("two.rows", "id,a\n3,4\n4,\n");
+    size_t length = (size_t)snprintf(list, sizeof(list), "%s\n%s", uri_of("rows", "none.rows", ""),
+                                     uri_of("rows", "one.rows", ""));
+    assert_ok(store_open(list, false, &store));
+    assert_non_null(store_info(store)->recipe);
+    store_close(store);
+    snprintf(list + length, sizeof(list) - length, "\n%s", uri_of("rows", "two.rows", ""));
+    assert_fails(store_open(list, false, &store), ERROR_INPUT, "one.rows and rows:");
+}
+
 static void test_bad_and_missing_rows_are_named(void **state)
 {
     struct store *store;
@@ -403,6 +423,7 @@ static const struct CMUnitTest tests[] = {
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_files_imported_with_different_recipes, make_folder,
                                     remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_recipe_of_some_files_only, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_files_without_rows_are_passed_over, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_bad_and_missing_rows_are_named, make_folder,
