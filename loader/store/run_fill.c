@@ -120,18 +120,21 @@ static bool take_turn(struct part *part, enum error error)
     return goes_on;
 }
 
-static void work(struct part *part, enum error error)
+static void work(struct part *part)
 {
+    enum error error = OK;
     while (take_turn(part, error))
         error = fetch_part(part);
 }
 
-/* Another thread opens its own reader. */
+/* Another thread needs its own reader; without one, the others fetch all. */
 static void *help(void *context)
 {
     struct part *part = context;
     stop_follow(part->run->fill->cancelled);
-    work(part, reader_open(part->run->fill->reader->store, &part->reader));
+    if (reader_open(part->run->fill->reader->store, &part->reader))
+        return NULL;
+    work(part);
     reader_close(part->reader);
     return NULL;
 }
@@ -158,7 +161,7 @@ static void work_together(struct run *run)
     }
     run->parts[0].run = run;
     run->parts[0].reader = run->fill->reader;
-    work(&run->parts[0], OK);
+    work(&run->parts[0]);
     for (size_t i = 1; i <= helpers; i++)
         pthread_join(run->parts[i].thread, NULL);
 }

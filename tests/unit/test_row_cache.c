@@ -461,8 +461,17 @@ enum { FIRST_ID = 9, RUN_ROWS = 3000, RUN_FEATURES = 1000 };
 struct run_store {
     struct store store;  /* first */
     int64_t lost, fails; /* the rows with these numbers */
-    _Atomic int64_t fetched;
+    bool has_one_reader; /* it gives no second one */
+    _Atomic int64_t fetched, readers;
 };
+
+static enum error run_reader_open(struct store *store, struct reader **ret_reader)
+{
+    struct run_store *run = (struct run_store *)store;
+    bool is_second = atomic_fetch_add(&run->readers, 1) > 0;
+    return is_second && run->has_one_reader ? error_set(ERROR_IO, "a test gives one reader")
+                                            : gated_reader_open(store, ret_reader);
+}
 
 static bool run_has_run(struct reader *reader, int64_t *ret_first)
 {
@@ -500,7 +509,7 @@ static enum error run_scan(struct store *store, enum scan_columns columns, store
 
 static const struct store_ops run_ops = {.scheme = "run",
                                          .scan = run_scan,
-                                         .reader_open = gated_reader_open,
+                                         .reader_open = run_reader_open,
                                          .reader_close = gated_reader_close,
                                          .has_run = run_has_run,
                                          .fetch = run_fetch};
@@ -552,6 +561,18 @@ static void test_consecutive_ids_are_fetched_by_several_threads(void **state)
         assert_int_equal(fetch_run_rows(&run, cache), RUN_ROWS - room + (room > 77));
         store_close(cache);
     }
+}
+
+/* As where no more files may be open. */
+static void test_consecutive_ids_are_fetched_by_one_thread(void **state)
+{
+    struct run_store run = {.lost = -1, .fails = -1, .has_one_reader = true};
+    struct store *cache = cache_run(&run, UINT64_MAX);
+    (void)state;
+    assert_ok(row_cache_wait(cache));
+    run.has_one_reader = false;
+    assert_int_equal(fetch_run_rows(&run, cache), 1); /* the bad one */
+    store_close(cache);
 }
 
 /* A store that does not have what it said is not read; after a failure, what was read stays. */
@@ -798,6 +819,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_it_is_closed_while_it_fills),
     cmocka_unit_test(test_a_scan_that_fails),
     cmocka_unit_test(test_consecutive_ids_are_fetched_by_several_threads),
+    cmocka_unit_test(test_consecutive_ids_are_fetched_by_one_thread),
     cmocka_unit_test(test_a_fetch_of_consecutive_ids_that_fails),
     cmocka_unit_test_setup_teardown(test_lines_are_not_rows, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_large_files, make_folder, remove_folder),
