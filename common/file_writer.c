@@ -32,6 +32,7 @@ struct file_writer {
     size_t pending_bytes;
     uint64_t written_bytes; /* in the file already */
     int descriptor;
+    struct stat replaced; /* the file of that name; zeroed: there was none */
     bool committed;
 };
 
@@ -103,6 +104,14 @@ static bool lock(int descriptor)
     return fstat(descriptor, &status) != 0 || status.st_nlink > 0;
 }
 
+/* Nobody else may read or write it meanwhile than the file that it replaces. */
+static int create_exclusively(const struct file_writer *writer)
+{
+    bool replaces = S_ISREG(writer->replaced.st_mode);
+    mode_t mode = replaces ? (writer->replaced.st_mode & 0777) | 0600 : 0666;
+    return open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+}
+
 static enum error create_temporary(struct file_writer *writer)
 {
     size_t bytes = strlen(writer->path) + 64;
@@ -112,7 +121,7 @@ static enum error create_temporary(struct file_writer *writer)
     for (int tries = 0; tries < NAMES_TRIED; tries++) {
         snprintf(writer->temporary, bytes, "%s.tmp.%d.%u", writer->path, (int)getpid(),
                  atomic_fetch_add(&next_number, 1));
-        writer->descriptor = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        writer->descriptor = create_exclusively(writer);
         if (writer->descriptor >= 0 && lock(writer->descriptor))
             return OK;
         if (writer->descriptor < 0 && errno != EEXIST)
@@ -130,19 +139,23 @@ static enum error create_temporary(struct file_writer *writer)
 }
 
 /* A rename onto a device, pipe or folder would replace it, or fail at the end. */
-static enum error check_place(const char *path)
+static enum error check_place(const char *path, struct stat *ret_replaced)
 {
     struct stat status;
     if (!path[0])
         return error_set(ERROR_USAGE, "the name of a file is empty");
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+    if (stat(path, &status))
+        return OK;
+    if (!S_ISREG(status.st_mode))
         return error_set(ERROR_USAGE, "%s exists and is not a regular file", path);
+    *ret_replaced = status;
     return OK;
 }
 
 enum error file_writer_open(const char *path, struct file_writer **ret_writer)
 {
-    enum error error = check_place(path);
+    struct stat replaced = {.st_mode = 0};
+    enum error error = check_place(path, &replaced);
     if (error)
         return error;
     error = ERROR_MEMORY;
@@ -150,6 +163,7 @@ enum error file_writer_open(const char *path, struct file_writer **ret_writer)
     if (!writer)
         return error;
     writer->descriptor = -1;
+    writer->replaced = replaced;
     writer->path = strdup(path);
     if (!writer->path) {
         error_set_memory(strlen(path), "a file's name");
@@ -291,9 +305,21 @@ static enum error sync_folder(const struct file_writer *writer)
     return error;
 }
 
+/* The permissions of the file that is replaced; another group gets none that all do not have. */
+static void keep_permissions(const struct file_writer *writer)
+{
+    mode_t mode = writer->replaced.st_mode & 0777;
+    if (!S_ISREG(writer->replaced.st_mode))
+        return;
+    if (fchown(writer->descriptor, (uid_t)-1, writer->replaced.st_gid))
+        mode &= 0707 | (mode & 07) << 3;
+    (void)!fchmod(writer->descriptor, mode); /* some file systems have none */
+}
+
 enum error file_writer_sync(struct file_writer *writer)
 {
     enum error error = file_writer_flush(writer);
+    keep_permissions(writer);
     if (!error && fsync(writer->descriptor))
         error = error_set_errno(ERROR_IO, errno, "cannot sync %llu bytes of %s",
                                 (unsigned long long)file_writer_length(writer), writer->path);

@@ -290,6 +290,35 @@ static void test_commit_replaces_at_once(void **state)
     assert_false(exists(temporary));
 }
 
+static mode_t mode_of(const char *path)
+{
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    return status.st_mode & 0777;
+}
+
+/* What was private stays so, also while it is written; what others may write to, too. */
+static void test_a_file_keeps_its_permissions(void **state)
+{
+    static const mode_t modes[] = {0600, 0640, 0664, 0444, 0400};
+    struct file_writer *writer = NULL;
+    const char *path = path_of("private");
+    mode_t mask = umask(022);
+    (void)state;
+    assert_ok(file_write_whole(path, "a", 1));
+    assert_int_equal(mode_of(path), 0644);
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_ok(file_writer_open(path, &writer));
+        assert_int_equal(mode_of(file_writer_temporary_path(writer)) & ~(modes[i] | 0600), 0);
+        assert_ok(file_writer_add(writer, "b", 1));
+        assert_ok(file_writer_commit(writer));
+        file_writer_close(writer);
+        assert_int_equal(mode_of(path), modes[i]);
+    }
+    umask(mask);
+}
+
 static void test_parts_grow_side_by_side(void **state)
 {
     (void)state;
@@ -452,6 +481,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_folders_that_were_made_are_taken_back),
     TEST(test_nothing_shows_before_commit),
     TEST(test_commit_replaces_at_once),
+    TEST(test_a_file_keeps_its_permissions),
     TEST(test_parts_grow_side_by_side),
     TEST(test_two_writers_do_not_mix),
     TEST(test_what_a_killed_writer_left_is_removed),
