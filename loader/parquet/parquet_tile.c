@@ -240,6 +240,8 @@ static void take_numbers(struct parquet_tile *tile, const struct parquet_column 
     }
     arrow_values_row_numbers(values, first, count, numbers, known);
     for (size_t i = 0; i < count; i++) {
+        if (tile->rows[i].status == ROW_BAD)
+            continue; /* as in other kinds of store, what follows decides nothing */
         if (known[i] && feature_fits(numbers[i], tile->element))
             feature_store(numbers[i], tile->element, tile->features + i * tile->row_bytes,
                           column->first, &tile->rows[i].is_u8);
@@ -255,6 +257,8 @@ static void take_list(struct parquet_tile *tile, const struct parquet_column *co
     bool known[PARQUET_TILE_ROWS];
     uint8_t *features = parquet_tile_row(tile, i);
     int64_t first, count;
+    if (tile->rows[i].status == ROW_BAD)
+        return;
     if (!arrow_values_of_row(values, row, &first, &count) ||
         (!ragged && (size_t)count != column->features)) {
         set_bad(tile, i, column, NO_ITEM);
@@ -270,7 +274,7 @@ static void take_list(struct parquet_tile *tile, const struct parquet_column *co
         if (some > PARQUET_TILE_ROWS)
             some = PARQUET_TILE_ROWS;
         arrow_values_numbers(values, first + (int64_t)done, some, numbers, known);
-        for (size_t k = 0; k < some; k++) {
+        for (size_t k = 0; k < some && tile->rows[i].status == ROW_OK; k++) {
             if (known[k] && feature_fits(numbers[k], tile->element))
                 feature_store(numbers[k], tile->element, features, column->first + done + k,
                               &tile->rows[i].is_u8);

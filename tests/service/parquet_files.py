@@ -163,6 +163,8 @@ def refused():
     two = of(pa.int8(), [0, 1])
     write("empty", {"label": of(pa.int8(), []), "x": of(pa.int8(), [])})
     write("null-feature", {"label": two, "x": of(pa.int32(), [1, None])})
+    both("null-first", {"label": two, "x": of(pa.int32(), [1, None]), "y": of(pa.float64(), [2, 1.5])})
+    both("null-last", {"label": two, "x": of(pa.float64(), [2, 1.5]), "y": of(pa.int32(), [1, None])})
     write("null-label", {"label": of(pa.int8(), [1, None]), "x": two})
     write("nul-label", {"label": of(pa.string(), ["a", "b\0c"]), "x": two})
     write("empty-label", {"label": of(pa.string(), ["a", ""]), "x": two})

@@ -275,6 +275,14 @@ def test_bad_rows_are_skipped_where_that_is_asked(files, module, sampler):
         assert run(*pull, "--bad-rows", "skip", "--index", 0, env=module).stdout.splitlines()[1:] == [left]
 
 
+@pytest.mark.parametrize("name, element", [("null-first", "u8"), ("null-last", "f32")])
+def test_a_bad_row_decides_what_it_does_in_csv(files, module, name, element):
+    """What follows its first bad value decides nothing."""
+    for kind in ("csv", "parquet"):
+        done = run("loader", "info", f"{files}/{name}.{kind}", "--json", env=module, status=2)
+        assert json.loads(done.stdout)["element"] == element, kind
+
+
 def test_a_bad_row_has_no_length(files, module):
     """[[1, 2], [3, nan, 5]]"""
     done = run("loader", "info", f"parquet:{files}/nan-item.parquet?longest=any", "--json", env=module, status=2)
