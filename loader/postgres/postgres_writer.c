@@ -113,7 +113,8 @@ static enum error find_table(struct postgres_writer *writer)
     PGresult *result = NULL;
     enum error error =
         literal ? buffer_print(&sql,
-                               "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)"
+                               "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname),"
+                               " c.relkind IN ('r', 'p')"
                                " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
                                " WHERE c.oid = to_regclass(%s)",
                                literal)
@@ -124,6 +125,11 @@ static enum error find_table(struct postgres_writer *writer)
     if (!error && PQntuples(result) > 0) {
         writer->there = strdup(PQgetvalue(result, 0, 0));
         error = writer->there ? OK : error_set_memory(64, "a table's name");
+        if (!error && strcmp(PQgetvalue(result, 0, 1), "t") != 0)
+            error = error_set(ERROR_CONFLICT,
+                              "%s: %s is a view, or another kind of table that import does not "
+                              "replace; name another one",
+                              writer->shown, writer->there);
     }
     PQclear(result);
     PQfreemem(literal);

@@ -118,6 +118,14 @@ def test_a_table_is_not_imported_over_itself(server, source):
     assert server.sql("COPY (SELECT DISTINCT note FROM samples) TO STDOUT") == "dear\n" and info(server.uri("copy"))["rows"] == 9
 
 
+@pytest.mark.parametrize("more", [[], ["--force"]])
+def test_a_view_is_not_replaced(server, source, more):
+    """Which the server would refuse at the end."""
+    server.sql("DROP TABLE IF EXISTS behind CASCADE", "CREATE TABLE behind (id int)", "CREATE VIEW seen AS SELECT id FROM behind")
+    run_fails("loader", "import", source("id,label,x", lambda dice: "1,2", 10), server.uri("seen"), *more, says="public.seen is a view")
+    server.sql("DROP TABLE behind CASCADE")
+
+
 @pytest.mark.parametrize("header, row", [("id,label,x", "1,2"), ("id,label", "1")], ids=["features", "no features"])
 def test_verify_tells_that_rows_were_changed(server, source, header, row):
     server.sql("DROP TABLE IF EXISTS samples")
