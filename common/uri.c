@@ -89,6 +89,9 @@ static enum error add_encoded(struct uri_query *query, const char *text, size_t 
     if (error) {
         char shown[TEXT_QUOTE_BYTES];
         text_quote(shown, sizeof(shown), key, strlen(key));
+        if (error == ERROR_USAGE && strstr(key, "password")) /* it is not shown */
+            error = error_set(error, "it must be UTF-8, with two hex digits behind each '%%' (%%25 "
+                                     "is '%%')");
         free(key);
         return error_prefix(error, "parameter %s: ", shown);
     }

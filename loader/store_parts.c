@@ -5,12 +5,15 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/buffer.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "loader/column/feature_recipe.h"
 #include "loader/store/row_slots.h"
 #include "loader/store/store_union.h"
 #include "loader/store_uri.h"
+
+#define NAME_LIMIT_BYTES ((size_t)256 << 20) /* of a list */
 
 /* store_recipe_find() has read it; the kind of store need not know its parameters. */
 static enum error pass_over_request(struct uri *uri)
@@ -119,22 +122,37 @@ static enum error add_uri(void *context, const char *text)
     return error;
 }
 
+/* The list as given, or each store's own name: a server's has no password. free() it. */
+static enum error name_whole(const struct store_parts *parts, const char *text, char **ret_name)
+{
+    struct buffer names = BUFFER_INIT(NAME_LIMIT_BYTES);
+    bool are_files = true;
+    for (size_t i = 0; i < parts->count; i++)
+        are_files &= parts->stores[i]->ops->endings != NULL;
+    for (size_t i = 0; i < parts->count && !are_files; i++)
+        buffer_print(&names, "%s%s", i > 0 ? " " : "", store_info(parts->stores[i])->uri);
+    if (are_files)
+        buffer_add_text(&names, text);
+    for (size_t i = 0; i < names.length; i++)
+        names.data[i] = names.data[i] == '\n' ? ' ' : names.data[i];
+    return buffer_take(&names, ret_name);
+}
+
 static enum error unite(struct store_parts *parts, const char *text, struct store **ret_store)
 {
     struct store *whole;
-    char *copy = strdup(text);
+    char *name = NULL;
     size_t count = parts->count;
-    if (!copy)
-        return error_set_memory(strlen(text), "a store's URI");
-    for (char *at = copy; (at = strchr(at, '\n'));)
-        *at = ' ';
+    enum error error = name_whole(parts, text, &name);
+    if (error)
+        return error;
     parts->count = 0; /* the union takes them, also on failure */
-    enum error error = store_union_new(parts->stores, count, parts->options.keys_only, &whole);
+    error = store_union_new(parts->stores, count, parts->options.keys_only, &whole);
     if (error) {
-        free(copy);
+        free(name);
         return error;
     }
-    whole->info.uri = copy;
+    whole->info.uri = name;
     *ret_store = whole;
     return OK;
 }

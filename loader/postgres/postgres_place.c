@@ -13,18 +13,34 @@
 
 /* ---- parameters --------------------------------------------------------- */
 
-/* "//user:secret@host/db" as "//user@host/db". */
+/* "//user:secret@host/db" as "//user@host/db", also if the secret has an '@' or '/' that should be
+ * written otherwise. */
 static char *without_password(const char *path)
 {
     char *shown = strdup(path);
-    if (!shown)
-        return NULL;
-    char *at = strchr(shown, '@');
-    char *slash = strncmp(shown, "//", 2) == 0 ? strchr(shown + 2, '/') : NULL;
-    char *colon = at ? strchr(shown, ':') : NULL;
-    if (at && colon && colon < at && (!slash || at < slash || !strchr(slash, '@')))
+    char *colon = shown ? strchr(shown, ':') : NULL;
+    char *at = colon ? strrchr(colon, '@') : NULL;
+    if (at)
         memmove(colon, at, strlen(at) + 1);
     return shown;
+}
+
+/* libpq's own message would show the password. */
+static enum error check_uri(const struct postgres_place *place, const char *whole)
+{
+    char *words = NULL;
+    PQconninfoOption *options = PQconninfoParse(whole, &words);
+    enum error error = OK;
+    if (!options && (!words || strstr(words, "out of memory")))
+        error = error_set_memory(strlen(whole), "a server's place");
+    else if (!options)
+        error = error_set(ERROR_USAGE,
+                          "postgresql:%s cannot be read; it should be postgresql://USER:PASSWORD@"
+                          "HOST:PORT/DATABASE, with %%25 for '%%', %%40 for '@', %%2F for '/'",
+                          place->shown);
+    PQconninfoFree(options);
+    PQfreemem(words);
+    return error;
 }
 
 static enum error add(struct postgres_place *place, const char *key, const char *value)
@@ -166,6 +182,8 @@ enum error postgres_place_init(struct postgres_place *place, struct uri *uri)
     enum error error = place->shown ? OK : error_set_memory(strlen(uri->path), "a server's place");
     if (!error && strlen(uri->path) + 16 > sizeof(whole))
         error = error_set(ERROR_USAGE, "a postgresql: URI of over %zu bytes", sizeof(whole));
+    if (!error)
+        error = check_uri(place, whole);
     if (!error)
         error = add(place, "dbname", whole); /* libpq takes a whole URI as this */
     if (!error)

@@ -79,7 +79,8 @@ enum error store_scan_apart(struct store *store, enum scan_columns columns, stor
 
 enum error store_name_left(enum error error, const char *uri)
 {
-    bool may_hold_password = strstr(uri, "postgres") && strchr(uri, '@');
+    bool may_hold_password =
+        strstr(uri, "postgres") && (strchr(uri, '@') || strstr(uri, "password"));
     return error == ERROR_CANCELLED
                ? error_prefix(error, "%s: ", may_hold_password ? "the store" : uri)
                : error;

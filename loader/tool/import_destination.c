@@ -37,9 +37,9 @@ static const struct store_writer_ops *find_kind(const struct uri *uri)
 static enum error refuse_kind(const char *text, const struct uri *uri)
 {
     char shown[TEXT_QUOTE_BYTES];
+    if (strcmp(uri->scheme, "postgresql") == 0) /* its URI may hold a password */
+        return error_set(ERROR_UNAVAILABLE, "this program was built without PostgreSQL");
     text_quote(shown, sizeof(shown), text, strlen(text));
-    if (strcmp(uri->scheme, "postgresql") == 0)
-        return error_set(ERROR_UNAVAILABLE, "%s: this program was built without PostgreSQL", shown);
     return error_set(
         ERROR_USAGE,
         "%s: import writes row files and tables of SQLite and PostgreSQL: rows:PATH, "

@@ -212,6 +212,22 @@ def test_tables_without_rows_are_passed_over(server, tmp_path):
     run_fails("loader", "info", f"{uris[0]}\n{server.uri('part_0', '&label=a')}", says="no rows")
 
 
+@pytest.mark.parametrize("uri, status", [
+    ("//me:secret@127.0.0.1:1/x", 1), ("//me:50%secret@127.0.0.1:1/x", 2), ("//me:%00secret@127.0.0.1:1/x", 2), ("//me:secret@[::1/x", 2),
+    ("//127.0.0.1:a/secret@127.0.0.1:1/x", 1), ("//127.0.0.1:1/x?user=me&password=secret", 1), ("//127.0.0.1:1/x?password=50%secret", 2)])
+def test_no_message_shows_a_password(uri, status):
+    done = run("loader", "info", f"postgresql:{uri}", status=status)
+    assert "secret" not in done.stdout + done.stderr and ("postgresql://" in done.stderr or "password" in uri), done.stderr
+
+
+def test_a_list_shows_no_password(server):
+    server.sql("DROP TABLE IF EXISTS part_0, part_1", "CREATE TABLE part_0 AS SELECT 1 AS id, 2 AS a",
+               "CREATE TABLE part_1 AS SELECT 2 AS id, 3 AS a")
+    done = run("loader", "info", "--json", f"{server.uri('part_0')}\n{server.uri('part_1')}")
+    assert json.loads(done.stdout)["store"].count("postgresql://tombola@127.0.0.1") == 2
+    assert "right" not in done.stdout + done.stderr
+
+
 def test_names_that_differ_in_case(server):
     server.sql('CREATE TABLE cased ("ID" int PRIMARY KEY, "Label" text, "X" int, made int GENERATED ALWAYS AS ("X" + 1) STORED)',
                """INSERT INTO cased VALUES (1, 'cat', 5), (2, 'dog', 6)""")

@@ -8,6 +8,7 @@
 #include "loader/store/content_digest.h"
 #include "loader/store/feature_range.h"
 #include "loader/store/row_cache.h"
+#include "loader/store/scan_apart.h"
 #include "loader/store_uri.h"
 
 /* ---- the same rows in every store --------------------------------------- */
@@ -347,6 +348,21 @@ static void test_uris_are_checked_at_a_glance(void **state)
     assert_fails(store_check_uri(list), ERROR_NOT_FOUND, "none.db");
 }
 
+static void test_a_store_left_behind_keeps_its_password(void **state)
+{
+    static const char *const uris[] = {"postgresql://me:secret@h/d?table=t",
+                                       "postgres://h/d?user=me&password=secret"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(uris) / sizeof(uris[0]); i++) {
+        error_set(ERROR_CANCELLED, "stopped");
+        assert_int_equal(store_name_left(ERROR_CANCELLED, uris[i]), ERROR_CANCELLED);
+        assert_string_equal(error_message(), "the store: stopped");
+    }
+    error_set(ERROR_CANCELLED, "stopped");
+    assert_int_equal(store_name_left(ERROR_CANCELLED, "csv:a@b.csv"), ERROR_CANCELLED);
+    assert_string_equal(error_message(), "csv:a@b.csv: stopped");
+}
+
 static void test_closing_nothing_is_legal(void **state)
 {
     (void)state;
@@ -363,6 +379,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_uris_are_checked_at_a_glance, make_folder, remove_folder),
     cmocka_unit_test(test_features_are_small_below_a_quarter_of_a_byte),
     cmocka_unit_test(test_the_rows_of_a_range),
+    cmocka_unit_test(test_a_store_left_behind_keeps_its_password),
     cmocka_unit_test(test_closing_nothing_is_legal),
 };
 

@@ -40,19 +40,21 @@ static void test_bad_queries_are_refused(void **state)
     static const struct {
         const char *text;
         const char *message;
-    } cases[] = {{"a=1&a=2", "\"a\" is given twice"},
-                 {"a=1&%61=2", "\"a\" is given twice"},
-                 {"a=%", "parameter \"a\": \"%\""},
-                 {"a=%4", "hex digits"},
-                 {"b=1&a=%zz", "parameter \"a\""},
-                 {"%g0=1", "hex digits"},
-                 {"a=%00", "without NUL"},
-                 {"b=1&a=%ff", "parameter \"a\""},
-                 {"a=%c0%af", "UTF-8"},
-                 {"=5", "without a name"},
-                 {"a=1&&b=2", "without a name"},
-                 {"a=1&", "without a name"},
-                 {"a=\xff", "UTF-8"}};
+    } cases[] = {
+        {"a=1&a=2", "\"a\" is given twice"},
+        {"a=1&%61=2", "\"a\" is given twice"},
+        {"a=%", "parameter \"a\": \"%\""},
+        {"a=%4", "hex digits"},
+        {"password=50%off", "parameter \"password\": it must be UTF-8, with two hex digits"},
+        {"b=1&a=%zz", "parameter \"a\""},
+        {"%g0=1", "hex digits"},
+        {"a=%00", "without NUL"},
+        {"b=1&a=%ff", "parameter \"a\""},
+        {"a=%c0%af", "UTF-8"},
+        {"=5", "without a name"},
+        {"a=1&&b=2", "without a name"},
+        {"a=1&", "without a name"},
+        {"a=\xff", "UTF-8"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct uri_query query;
         assert_fails(uri_query_init(&query, cases[i].text), ERROR_USAGE, cases[i].message);

@@ -127,11 +127,10 @@ static enum error load_tests(struct training_parts *parts)
     enum error error = store_open_apart(parts->options->test_store_uri, &how, &store);
     if (error)
         return error;
-    struct feature_input_options features =
-        checkpoint_features(&parts->facts, parts->options->store_uri);
+    const char *called = store_info(parts->store)->uri;
+    struct feature_input_options features = checkpoint_features(&parts->facts, called);
     if (parts->facts.recipe)
-        error = checkpoint_check_recipe(parts->facts.recipe, parts->options->store_uri,
-                                        store_info(store));
+        error = checkpoint_check_recipe(parts->facts.recipe, called, store_info(store));
     if (error)
         goto out;
     error = targets_new(parts->facts.classes, store, &targets);
