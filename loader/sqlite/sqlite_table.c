@@ -341,6 +341,18 @@ static enum error keep_roles(struct sqlite_table *table, const enum column_role 
     return OK;
 }
 
+/* Does the URI, or the caller, say what the column is, apart from being the primary key? */
+static bool is_asked_for(const struct column_choice *choice, enum column_role role,
+                         const char *name)
+{
+    size_t i = 0;
+    if (role != COLUMN_FEATURE || choice->names[COLUMN_FEATURE])
+        return role != COLUMN_IGNORED && role != COLUMN_ID;
+    while (i < choice->only_count && sqlite3_stricmp(choice->only[i], name) != 0)
+        i++;
+    return i < choice->only_count;
+}
+
 static enum error assign_roles(struct sqlite_table *table, sqlite3 *connection, const char *path,
                                struct column_choice *choice, bool imported)
 {
@@ -363,10 +375,9 @@ static enum error assign_roles(struct sqlite_table *table, sqlite3 *connection, 
     }
     error = choose_id(table, connection, path, choice);
     for (size_t i = 0; i < table->count && !error; i++) {
-        bool is_free = roles[i] == COLUMN_IGNORED ||
-                       (roles[i] == COLUMN_FEATURE && !choice->names[COLUMN_FEATURE]);
-        if (table->columns[i] == table->key_of[COLUMN_ID] && is_free)
-            roles[i] = COLUMN_ID; /* else the URI says what the primary key is as well */
+        if (table->columns[i] == table->key_of[COLUMN_ID] &&
+            !is_asked_for(choice, roles[i], names.names[i]))
+            roles[i] = COLUMN_ID;
     }
     if (!error) {
         error = plan_features(table, choice, imported, roles);

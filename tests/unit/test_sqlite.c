@@ -112,6 +112,27 @@ static void test_columns_of_numbers(void **state)
     check_rows("rows.db", "", "5::7\n6::9\n");
 }
 
+/* Features that a model was trained with are asked for by their names. */
+static void test_a_primary_key_that_is_a_feature(void **state)
+{
+    static const char *const columns[] = {"Year", "a"};
+    struct store *store = NULL;
+    (void)state;
+    run_sql("rows.db", "CREATE TABLE t(year INTEGER PRIMARY KEY, a, b);"
+                       "INSERT INTO t VALUES (5,7,8), (6,9,1)");
+    struct store_open_options options = {.columns = columns, .column_count = 2};
+    assert_ok(store_open_with(uri_of("sqlite", "rows.db", ""), &options, &store));
+    assert_int_equal(store_info(store)->features, 2);
+    assert_string_equal(store_info(store)->feature_names[0], "year");
+    assert_string_equal(store_info(store)->id_column, "year");
+    store_close(store);
+    options.column_count = 1;
+    options.columns = &columns[1];
+    assert_ok(store_open_with(uri_of("sqlite", "rows.db", ""), &options, &store));
+    assert_int_equal(store_info(store)->features, 1);
+    store_close(store);
+}
+
 static void test_generated_columns(void **state)
 {
     (void)state;
@@ -1397,6 +1418,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_replaced_file_is_not_read_after_a_failure, make_folder,
                                     remove_folder),
     cmocka_unit_test_setup_teardown(test_columns_of_numbers, make_folder, remove_folder),
+    cmocka_unit_test_setup_teardown(test_a_primary_key_that_is_a_feature, make_folder,
+                                    remove_folder),
     cmocka_unit_test_setup_teardown(test_generated_columns, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_ids_of_several_kinds, make_folder, remove_folder),
     cmocka_unit_test_setup_teardown(test_ids_that_are_no_key, make_folder, remove_folder),
