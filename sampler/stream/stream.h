@@ -6,8 +6,8 @@
  *
  * Calls that change a stream take a waiter (journal_waiter.h) and set *ret_wait: if true, the
  * response, whatever it says, must not be sent before waiter->ready(). It is set on every return;
- * true only with OK, ERROR_END, and ERROR_TIMEOUT and ERROR_CONFLICT of a draw whose acks were
- * accepted. With a NULL waiter nothing waits (tests).
+ * true only with OK, with ERROR_END and ERROR_CONFLICT, since what they rest on may not be kept,
+ * and with any error of a draw whose acks were accepted. With a NULL waiter nothing waits (tests).
  *
  * While the state cannot be written, every change is refused with ERROR_NO_SPACE or ERROR_IO, and
  * nothing changes.

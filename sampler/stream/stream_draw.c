@@ -131,7 +131,7 @@ enum error stream_ack(struct stream *stream, const char *worker, const int64_t *
     enum error error = stream_check_alive(stream);
     if (!error)
         error = ack(&drawing);
-    if (!error)
+    if (!error || error == ERROR_CONFLICT)
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);
     return error;
@@ -441,9 +441,7 @@ enum error stream_draw_several(struct stream *stream, const struct ledger_pull *
         error = refuse_sought();
         *ret_count = 0;
     }
-    bool answers = *ret_count > 0 || error == ERROR_END ||
-                   (has_acked && (error == ERROR_TIMEOUT || error == ERROR_CONFLICT));
-    if (answers)
+    if (*ret_count > 0 || error == ERROR_END || error == ERROR_CONFLICT || (error && has_acked))
         *ret_wait = stream_wait(stream->streams, waiter);
     pthread_mutex_unlock(&stream->streams->mutex);
     if (events.count > 0)

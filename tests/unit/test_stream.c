@@ -488,6 +488,47 @@ static void test_a_refusal_waits_for_its_acks(void **unused)
     stream_unit_end(&unit);
 }
 
+/* A refusal is only sent if what it rests on is kept: here a draw of the worker's expired batch. */
+static void test_a_refusal_waits_for_what_it_rests_on(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_caller callers[3];
+    const struct ledger_pull plain = {.size = 10, .room = 10};
+    const struct ledger_pull own = {.size = 10, .room = 10, .worker = "a"};
+    const int64_t seq = 0;
+    bool waits[3];
+    for (int i = 0; i < 3; i++)
+        callers[i] = (struct stream_caller){.waiter.ready = stream_caller_ready};
+    begin(&unit, 0, TAIL_KEEP);
+    unit.definition.lease_ms = 1000;
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    assert_ok(unit_lease(unit.stream, "a", seq, 10, &batch));
+    skip_ms(1001); /* less than a disk that hangs is given */
+    atomic_store(&hold_sync, true);
+    assert_ok(stream_draw(unit.stream, &plain, &callers[0].waiter, &batch, &waits[0]));
+    assert_int_equal(batch.attempt, 2);
+    assert_int_equal(stream_ack(unit.stream, "a", &seq, 1, &callers[1].waiter, &waits[1]),
+                     ERROR_CONFLICT);
+    assert_int_equal(stream_draw(unit.stream, &own, &callers[2].waiter, &batch, &waits[2]),
+                     ERROR_CONFLICT);
+    atomic_store(&refuse_sync, EIO);
+    atomic_store(&hold_sync, false);
+    for (int i = 0; i < 3; i++) {
+        assert_true(waits[i]);
+        assert_int_equal(stream_caller_wait(&callers[i], OK, true), ERROR_IO);
+    }
+    atomic_store(&refuse_sync, 0);
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    while (unit_ack(unit.stream, "a", seq))
+        assert_true(clock_left_ms(deadline_ns) > 0);
+    assert_ok(unit_draw(unit.stream, 10, &batch));
+    assert_int_equal(batch.span.first, 10);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* ---- checkpoint and restore --------------------------------------------- */
 
 static void test_what_a_token_calls_done_is_done(void **unused)
@@ -1477,6 +1518,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_several_batches_that_expired, silence),
     cmocka_unit_test(test_a_peek_says_what_a_draw_would),
     cmocka_unit_test(test_a_refusal_waits_for_its_acks),
+    cmocka_unit_test_setup(test_a_refusal_waits_for_what_it_rests_on, silence),
     cmocka_unit_test(test_a_token_after_a_restore),
     cmocka_unit_test(test_positions_inside_a_batch),
     cmocka_unit_test(test_open_positions_without_a_unit),
