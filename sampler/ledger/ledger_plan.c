@@ -299,6 +299,8 @@ static enum error plan_piece(const struct ledger *ledger, const struct batching 
     *plan = (struct ledger_plan){.kind = PLAN_PIECE};
     if (!batching_search_next(search, &whole, gap->begin, size, gap->end, &budget, &plan->span))
         return ledger_plan_unfinished(search);
+    if (plan->span.units == 0) /* in the whole gap: passes it, even if the span is called the end */
+        plan->span = (struct span){.first = gap->begin, .positions = gap->end - gap->begin};
     return OK;
 }
 

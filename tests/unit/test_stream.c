@@ -684,6 +684,34 @@ static void test_open_positions_without_a_unit(void **unused)
     stream_unit_end(&unit);
 }
 
+/* The same in front of the very last position; a start must read what was passed. */
+static void test_a_gap_without_a_unit_at_the_very_end(void **unused)
+{
+    (void)unused;
+    static char fields[] = "{\"rate\":0.05}";
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct stream_status status;
+    int64_t id;
+    begin(&unit, 0, TAIL_KEEP);
+    strcpy(unit.definition.design, "bernoulli");
+    unit.definition.fields = fields;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    const struct order *order = stream_plan(unit.stream)->order;
+    assert_int_equal(order_units(order, POSITION_LIMIT - 1, 1, &id, NULL, NULL), 0);
+    char *token = token_of(unit.stream, POSITION_LIMIT - 1, POSITION_LIMIT, POSITION_LIMIT);
+    assert_ok(restore(unit.stream, token));
+    free(token);
+    assert_int_equal(unit_draw(unit.stream, 1, &batch), ERROR_END);
+    stream_unit_drop(&unit);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    stream_status(unit.stream, &status);
+    assert_int_equal(status.gaps, 0);
+    assert_int_equal(status.state, STREAM_ENDED);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* A draw that the disk refuses, and the next one that it takes. */
 static void draw_refused(struct stream *stream, int64_t size, struct stream_batch *ret_batch)
 {
@@ -1522,6 +1550,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_token_after_a_restore),
     cmocka_unit_test(test_positions_inside_a_batch),
     cmocka_unit_test(test_open_positions_without_a_unit),
+    cmocka_unit_test(test_a_gap_without_a_unit_at_the_very_end),
     cmocka_unit_test_setup(test_what_goes_back_is_what_it_was, silence),
     cmocka_unit_test_setup(test_an_expired_batch_goes_back_to_its_worker, silence),
     cmocka_unit_test_setup(test_what_was_skipped_goes_back, silence),
