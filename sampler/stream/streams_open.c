@@ -167,10 +167,13 @@ static enum error settle(struct streams *streams, const struct stream_definition
     enum error error = journal ? journal_begin(journal) : OK;
     if (!error && !is_same(&stream->definition, first))
         error = redefine(streams, stream, first);
-    if (error || !journal)
+    if (error)
         return error;
-    file_sync_above(state_folder(streams->options.state));
-    return committer_new(journal, &streams->committer);
+    if (journal)
+        file_sync_above(state_folder(streams->options.state));
+    for (size_t i = 0; i < streams->count; i++) /* leases begin last: all before may take long */
+        ledger_start(&streams->items[i]->ledger, stream_clock_ms());
+    return journal ? committer_new(journal, &streams->committer) : OK;
 }
 
 enum error streams_open(const struct streams_options *options, struct streams **ret_streams)
@@ -221,8 +224,6 @@ enum error streams_start(struct streams *streams, const struct frame_set *frames
     for (size_t i = 0; i < streams->count && !error; i++) {
         if (!streams->items[i]->plan)
             error = reopen(streams, frames, shares, streams->items[i]);
-        if (!error)
-            ledger_start(&streams->items[i]->ledger, stream_clock_ms());
     }
     return error ? error : settle(streams, first);
 }

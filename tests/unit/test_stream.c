@@ -211,6 +211,29 @@ static void test_leases_survive_a_kill(void **unused)
     }
 }
 
+/* As long as the stream's leases are from this start on. */
+static void test_leases_start_over_with_the_server(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    begin(&unit, 0, TAIL_KEEP);
+    unit.definition.lease_ms = 60000;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(unit_lease(unit.stream, "a", 0, 10, &batch));
+    stream_unit_close(&unit);
+    unit.definition.lease_ms = 3600000;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    skip_ms(60001);
+    assert_ok(unit_lease(unit.stream, "b", 0, 10, &batch));
+    assert_int_equal(batch.span.first, 10);
+    skip_ms(3600000 - 60001);
+    assert_ok(unit_lease(unit.stream, "b", 1, 10, &batch));
+    assert_int_equal(batch.span.first, 0);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 static void test_another_order_is_refused(void **unused)
 {
     (void)unused;
@@ -1538,6 +1561,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_disk_that_refuses_loses_and_repeats_nothing),
     cmocka_unit_test(test_a_restart_goes_on),
     cmocka_unit_test(test_leases_survive_a_kill),
+    cmocka_unit_test(test_leases_start_over_with_the_server),
     cmocka_unit_test(test_another_order_is_refused),
     cmocka_unit_test(test_a_seek_reaches_to_the_end),
     cmocka_unit_test(test_an_expired_batch_is_redelivered),
