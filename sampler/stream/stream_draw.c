@@ -224,24 +224,13 @@ static enum error take_batch(struct drawing *drawing, const struct ledger_plan *
 
 static void fill_batch(const struct drawing *drawing, const struct ledger_plan *plan)
 {
-    const struct ledger *ledger = &drawing->stream->ledger;
     struct stream_batch *batch = drawing->batch;
     batch->span = plan->span;
     batch->attempt = plan->attempt;
     if (drawing->pull->worker) {
-        uint32_t number =
-            drawing->worker == WORKER_NONE
-                ? LEASE_NONE
-                : lease_set_find(&ledger->leases, drawing->worker, drawing->pull->seq);
-        if (number == LEASE_NONE) { /* a peek */
-            batch->expires_ms = ledger_lease_ms(ledger);
-            batch->attempt += plan->attempt == 0;
-        } else {
-            const struct lease *lease = lease_set_get(&ledger->leases, number);
-            int64_t left_ms = lease->deadline_ms - drawing->now_ms;
-            batch->attempt = lease->attempt;
-            batch->expires_ms = left_ms > 0 ? left_ms : 0;
-        }
+        batch->attempt += plan->attempt == 0; /* its first */
+        batch->expires_ms =
+            plan->kind == PLAN_KEPT ? plan->expires_ms : ledger_lease_ms(&drawing->stream->ledger);
     }
     batch->redelivered = batch->attempt > 1;
 }

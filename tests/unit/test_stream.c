@@ -472,6 +472,10 @@ static void test_a_peek_says_what_a_draw_would(void **unused)
                         &(struct ledger_pull){.size = 400, .worker = "a", .seq = seq, .room = 1000},
                         NULL, &batch, &waits));
     skip_ms(3600001); /* all of them wait, and are still its own */
+    assert_ok(peek(unit.stream, 0, NULL, 0, &batch));
+    assert_int_equal(batch.attempt, 2);
+    assert_true(batch.redelivered);
+    assert_int_equal(batch.expires_ms, 3600000);
     assert_ok(peek(unit.stream, 3, NULL, 0, &batch));
     assert_int_equal(batch.span.first, 0);
     assert_ok(peek(unit.stream, 3, all, 2, &batch));
