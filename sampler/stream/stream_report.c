@@ -135,6 +135,12 @@ static int compare_seen(const void *a, const void *b)
     return strcmp(first->name, second->name);
 }
 
+/* 0 for what came after `now_ms` was read: a report takes a while. */
+static int64_t age_ms(int64_t since_ms, int64_t now_ms)
+{
+    return since_ms < now_ms ? now_ms - since_ms : 0;
+}
+
 static void fill_worker(const struct ledger *ledger, const struct worker_record *record,
                         int64_t now_ms, struct stream_worker *worker)
 {
@@ -144,13 +150,13 @@ static void fill_worker(const struct ledger *ledger, const struct worker_record 
         .acked = record->done,
         .redelivered = record->redelivered,
         .batches_per_s = worker_record_rate(record, now_ms),
-        .last_seen_ms = record->seen_ms < 0 ? -1 : now_ms - record->seen_ms,
+        .last_seen_ms = record->seen_ms < 0 ? -1 : age_ms(record->seen_ms, now_ms),
     };
     snprintf(worker->name, sizeof(worker->name), "%s", record->name);
     if (record->leases.first == LEASE_NONE)
         return;
     int64_t leased_ms = lease_set_get(&ledger->leases, record->leases.first)->leased_ms;
-    worker->oldest_age_ms = leased_ms < 0 ? -1 : now_ms - leased_ms;
+    worker->oldest_age_ms = leased_ms < 0 ? -1 : age_ms(leased_ms, now_ms);
 }
 
 /* WORKERS_AT_ONCE workers from *at on; returns their number. *ret_known: how many there are. */

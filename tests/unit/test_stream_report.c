@@ -44,6 +44,32 @@ static void test_workers_are_chosen_in_pieces(void **state)
     assert_int_equal(count, 0);
 }
 
+static void see_last(int draw)
+{
+    if (draw > 1)
+        return;
+    clock_sleep_ms(2);
+    worker_table_see(&unit.stream->ledger.workers, MANY - 1, stream_clock_ms());
+}
+
+/* Who is seen while they are listed was seen last. */
+static void test_a_worker_that_is_seen_meanwhile(void **state)
+{
+    struct stream_worker workers[2];
+    char name[NAME_BYTES];
+    size_t count, known;
+    (void)state;
+    lease_by_many();
+    clock_sleep_ms(2);
+    let_others_draw();
+    also = see_last;
+    assert_ok(stream_workers(unit.stream, workers, 2, &count, &known));
+    (void)others_drew();
+    snprintf(name, sizeof(name), "w%d", MANY - 1);
+    assert_string_equal(workers[0].name, name);
+    assert_int_equal(workers[0].last_seen_ms, 0);
+}
+
 /* Every other position is open. */
 static void open_gaps(int gaps)
 {
@@ -136,6 +162,7 @@ static void test_who_did_it_is_searched_in_pieces(void **state)
 
 static const struct CMUnitTest tests[] = {
     TEST(test_workers_are_chosen_in_pieces),
+    TEST(test_a_worker_that_is_seen_meanwhile),
     TEST(test_what_was_drawn_is_listed_in_pieces),
     TEST(test_who_did_it_is_searched_in_pieces),
 };
