@@ -271,9 +271,8 @@ static enum MHD_Result respond_outcome(struct request *request, enum error error
 /* The draw is durable, or was undone. */
 static enum MHD_Result respond_kept(struct request *request, struct service *service)
 {
-    (void)service;
     if (request->api->waiter.error)
-        return response_error(request, stream_failure(request->api->stream));
+        return response_error(request, streams_failure(service->streams));
     return respond_outcome(request, api_request_outcome(request));
 }
 

@@ -21,7 +21,7 @@ struct journal_waiter {
     /* Set by the caller. Called once, possibly before the call that received the waiter returns:
      * from another thread, or from this one with the owner's mutex held. */
     void (*ready)(struct journal_waiter *waiter);
-    enum error error; /* set before ready(): OK, or why it was not kept (stream_failure()) */
+    enum error error; /* set before ready(): OK, or why it was not kept (streams_failure()) */
 
     /* The stream's: enough to undo a change that cannot be kept. */
     struct journal_waiter *next;

@@ -146,9 +146,6 @@ struct stream_status {
 };
 void stream_status(struct stream *stream, struct stream_status *ret_status);
 
-/* Sets this thread's message to the last write failure; returns the code. */
-enum error stream_failure(struct stream *stream);
-
 /* What was drawn in the stream's current epoch, or its last one at the end. Excludes skipped spans
  * (ledger_skipped.h) and gaps; includes leased batches, also those waiting to be redelivered. */
 struct stream_drawn {

@@ -61,11 +61,6 @@ bool stream_has_much(struct stream *stream)
     return has_much;
 }
 
-enum error stream_failure(struct stream *stream)
-{
-    return streams_failure(stream->streams);
-}
-
 static void name_worker(const struct ledger *ledger, uint32_t worker, struct stream_place *place)
 {
     snprintf(place->worker, sizeof(place->worker), "%s",
