@@ -94,8 +94,8 @@ enum MHD_Result route_stream_delete(struct request *request, struct service *ser
         error = take_to_delete(request, service);
     audit_expect(request, "stream deleted", LOG_NO_FIELD);
     if (!error)
-        error =
-            streams_delete(service->streams, request->name, api_request_waiter(request), &waits);
+        error = streams_delete(service->streams, request->api->stream, api_request_waiter(request),
+                               &waits);
     return handler_finish(request, service, error, waits, respond_deleted);
 }
 

@@ -332,22 +332,18 @@ static enum error delete_stream(struct streams *streams, struct stream *stream)
     return OK;
 }
 
-enum error streams_delete(struct streams *streams, const char *name, struct journal_waiter *waiter,
-                          bool *ret_wait)
+enum error streams_delete(struct streams *streams, struct stream *stream,
+                          struct journal_waiter *waiter, bool *ret_wait)
 {
     *ret_wait = false;
     journal_waiter_clear(waiter);
+    if (strcmp(stream->definition.name, STREAM_DEFAULT) == 0)
+        return error_set_kind(error_set(ERROR_CONFLICT, "stream \"" STREAM_DEFAULT
+                                                        "\" is always there and cannot be deleted"),
+                              PROBLEM_DEFAULT_STREAM);
     pthread_mutex_lock(&streams->mutex);
-    struct stream *stream = streams_find(streams, name);
-    enum error error = OK;
-    if (!stream)
-        error = error_set(ERROR_NOT_FOUND, "there is no stream \"%s\"", name);
-    else if (strcmp(name, STREAM_DEFAULT) == 0)
-        error =
-            error_set_kind(error_set(ERROR_CONFLICT, "stream \"" STREAM_DEFAULT
-                                                     "\" is always there and cannot be deleted"),
-                           PROBLEM_DEFAULT_STREAM);
-    else
+    enum error error = stream_check_alive(stream);
+    if (!error)
         error = delete_stream(streams, stream);
     if (!error) {
         journal_waiter_remember(waiter, stream, UNDO_DELETE);

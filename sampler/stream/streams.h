@@ -57,10 +57,11 @@ enum error streams_create(struct streams *streams, const struct stream_definitio
                           struct sampling_plan *plan, int64_t position,
                           struct journal_waiter *waiter, struct stream **ret_stream,
                           bool *ret_wait) MUST_CHECK;
-/* ERROR_CONFLICT for `default`; ERROR_NOT_FOUND. A caller that waits keeps its reference: the
- * stream is restored if the deletion could not be kept. */
-enum error streams_delete(struct streams *streams, const char *name, struct journal_waiter *waiter,
-                          bool *ret_wait) MUST_CHECK;
+/* Deletes a stream that the caller has taken. ERROR_CONFLICT for `default`; ERROR_NOT_FOUND: it was
+ * deleted. A caller that waits keeps its reference: the stream is restored if the deletion could
+ * not be kept. */
+enum error streams_delete(struct streams *streams, struct stream *stream,
+                          struct journal_waiter *waiter, bool *ret_wait) MUST_CHECK;
 
 /* NULL: there is none of that name (no message). The caller calls stream_put(). */
 struct stream *streams_take(struct streams *streams, const char *name);

@@ -274,9 +274,9 @@ static void test_streams_come_and_go_meanwhile(void **unused)
             assert_ok(stream_seek(stream, 50, NULL, &waits));
         if (round % 2 == 0)
             assert_ok(stream_pause(stream, NULL, &waits));
-        stream_put(stream);
         if (round % 4 == 3)
-            assert_ok(streams_delete(unit.streams, definition.name, NULL, &waits));
+            assert_ok(streams_delete(unit.streams, stream, NULL, &waits));
+        stream_put(stream);
         do {
             clock_sleep_ms(2);
         } while (rewrites(unit.streams) < (uint64_t)(round + 1) / 20 &&

@@ -1147,6 +1147,25 @@ static void test_a_seek_ends_several_draws(void **unused)
 
 /* ---- the table of streams ----------------------------------------------- */
 
+struct change {
+    struct stream_caller caller;
+    bool waits;
+};
+
+static struct stream *create_eval(struct stream_unit *unit, struct change *change)
+{
+    struct stream_definition eval = unit->definition;
+    struct sampling_plan *plan;
+    struct stream *stream;
+    strcpy(eval.name, "eval");
+    eval.rows_end = 100;
+    assert_ok(sampling_plan_open(unit->frames, NULL, &eval, &plan));
+    change->caller = (struct stream_caller){.waiter.ready = stream_caller_ready};
+    assert_ok(streams_create(unit->streams, &eval, plan, 10, &change->caller.waiter, &stream,
+                             &change->waits));
+    return stream;
+}
+
 static void test_names_come_and_go(void **unused)
 {
     (void)unused;
@@ -1179,15 +1198,37 @@ static void test_names_come_and_go(void **unused)
         assert_non_null(stream);
         assert_ok(unit_draw(stream, 5, &batch));
         assert_int_equal(batch.span.first, 15);
-        assert_ok(streams_delete(unit.streams, "eval", NULL, &waits));
+        assert_ok(streams_delete(unit.streams, stream, NULL, &waits));
         assert_fails(unit_draw(stream, 5, &batch), ERROR_NOT_FOUND, "deleted");
-        stream_put(stream);
         assert_null(streams_take(unit.streams, "eval"));
+        stream_put(stream);
         stream_unit_close(&unit);
     }
     stream_unit_open(&unit, DURABILITY_PROCESS);
-    assert_fails(streams_delete(unit.streams, "default", NULL, &waits), ERROR_CONFLICT, "default");
-    assert_fails(streams_delete(unit.streams, "none", NULL, &waits), ERROR_NOT_FOUND, "none");
+    assert_fails(streams_delete(unit.streams, unit.stream, NULL, &waits), ERROR_CONFLICT,
+                 "default");
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
+/* Not of the one that has its name now. */
+static void test_a_deletion_is_of_one_stream(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct change change;
+    begin(&unit, 1, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    struct stream *first = create_eval(&unit, &change);
+    assert_ok(streams_delete(unit.streams, first, NULL, &change.waits));
+    struct stream *second = create_eval(&unit, &change);
+    assert_fails(streams_delete(unit.streams, first, NULL, &change.waits), ERROR_NOT_FOUND,
+                 "deleted");
+    stream_put(first);
+    stream_put(second);
+    second = streams_take(unit.streams, "eval");
+    assert_non_null(second);
+    stream_put(second);
     stream_unit_close(&unit);
     stream_unit_end(&unit);
 }
@@ -1227,25 +1268,6 @@ static void test_a_batch_knows_who_did_it(void **unused)
 }
 
 /* ---- what heard an error ------------------------------------------------ */
-
-struct change {
-    struct stream_caller caller;
-    bool waits;
-};
-
-static struct stream *create_eval(struct stream_unit *unit, struct change *change)
-{
-    struct stream_definition eval = unit->definition;
-    struct sampling_plan *plan;
-    struct stream *stream;
-    strcpy(eval.name, "eval");
-    eval.rows_end = 100;
-    assert_ok(sampling_plan_open(unit->frames, NULL, &eval, &plan));
-    change->caller = (struct stream_caller){.waiter.ready = stream_caller_ready};
-    assert_ok(streams_create(unit->streams, &eval, plan, 10, &change->caller.waiter, &stream,
-                             &change->waits));
-    return stream;
-}
 
 static void check_eval(struct stream_unit *unit, const struct stream_status *right)
 {
@@ -1290,9 +1312,9 @@ static void test_changes_that_heard_an_error_are_undone(void **unused)
     assert_ok(stream_resume(eval, &changes[1].caller.waiter, &changes[1].waits));
     assert_ok(stream_draw(eval, &pull, &changes[2].caller.waiter, &batch, &changes[2].waits));
     assert_ok(stream_pause(eval, &changes[3].caller.waiter, &changes[3].waits));
-    assert_ok(streams_delete(unit.streams, "eval", &changes[4].caller.waiter, &changes[4].waits));
+    assert_ok(streams_delete(unit.streams, eval, &changes[4].caller.waiter, &changes[4].waits));
     struct stream *second = create_eval(&unit, &changes[5]);
-    assert_ok(streams_delete(unit.streams, "eval", &changes[6].caller.waiter, &changes[6].waits));
+    assert_ok(streams_delete(unit.streams, second, &changes[6].caller.waiter, &changes[6].waits));
     struct stream *third = create_eval(&unit, &changes[7]);
     atomic_store(&refuse_sync, EIO);
     atomic_store(&hold_sync, false);
@@ -1593,6 +1615,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_seek_ends_several_draws),
     cmocka_unit_test(test_what_a_token_calls_done_is_done),
     cmocka_unit_test(test_names_come_and_go),
+    cmocka_unit_test(test_a_deletion_is_of_one_stream),
     cmocka_unit_test_setup(test_changes_that_heard_an_error_are_undone, silence),
     cmocka_unit_test_setup(test_a_seek_that_heard_an_error_is_undone, silence),
     cmocka_unit_test_setup(test_a_seek_is_undone_when_the_journal_can_be_read, silence),

@@ -300,7 +300,7 @@ static enum error delete_other(int64_t number)
     (void)number;
     struct stream_caller caller = {.waiter.ready = stream_caller_ready};
     bool waits;
-    enum error error = streams_delete(unit.streams, "other", &caller.waiter, &waits);
+    enum error error = streams_delete(unit.streams, other, &caller.waiter, &waits);
     error = stream_caller_wait(&caller, error, waits);
     return error == ERROR_NOT_FOUND && failed ? OK : error;
 }

@@ -20,7 +20,7 @@ static void test_names_of_streams(void **state)
     number = 0;
     for (int i = 0; i < MANY; i++) {
         collide(name, &number);
-        assert_ok(streams_delete(unit.streams, name, NULL, &waits));
+        assert_ok(streams_delete(unit.streams, streams_find(unit.streams, name), NULL, &waits));
     }
     assert_in_range(longest_run(&unit.streams->forgotten_names), 1, RUN_MOST);
     assert_in_range(longest_run(&unit.streams->names), 1, 2); /* two of them */
@@ -68,7 +68,7 @@ static void test_streams_are_listed_in_order(void **state)
     check_list(each, MANY);
     for (int i = 0; i < MANY; i += 2) {
         snprintf(name, sizeof(name), "s%d", i);
-        assert_ok(streams_delete(unit.streams, name, NULL, &waits));
+        assert_ok(streams_delete(unit.streams, streams_find(unit.streams, name), NULL, &waits));
         assert_null(streams_find(unit.streams, name));
     }
     check_list(each_other, MANY / 2);
@@ -124,8 +124,8 @@ static void test_what_is_left_of_a_large_stream_is_swept(void **state)
     assert_ok(unit_lease(small, "w", 0, 1, &batch));
     for (int64_t i = 0; i <= STREAM_LEASES_AT_ONCE; i++)
         assert_ok(unit_lease(large, "w", i, 1, &batch));
-    assert_ok(streams_delete(unit.streams, "large", NULL, &waits));
-    assert_ok(streams_delete(unit.streams, "small", NULL, &waits));
+    assert_ok(streams_delete(unit.streams, large, NULL, &waits));
+    assert_ok(streams_delete(unit.streams, small, NULL, &waits));
     stream_put(small);
     assert_null(unit.streams->buried);
     stream_put(large);
