@@ -23,7 +23,6 @@
 #define BLOCKS 65536
 #define BLOCK_POSITIONS 4096 /* at least */
 #define LEAST_UNITS 0.01     /* per epoch on average: a batch must come to an end */
-#define HOPELESS_EPOCHS 1e12 /* nobody waits for the fullest of so many */
 
 struct bernoulli {
     double rate;
@@ -247,7 +246,7 @@ static bool bernoulli_may_have(const struct order *order, int64_t units)
     if (share <= rate || share > 1)
         return share <= rate;
     double rest = share < 1 ? (1 - share) * log((1 - share) / (1 - rate)) : 0;
-    return all * (share * log(share / rate) + rest) < log(HOPELESS_EPOCHS);
+    return all * (share * log(share / rate) + rest) < log(ORDER_HOPELESS_EPOCHS);
 }
 
 const struct design_ops design_bernoulli = {

@@ -9,6 +9,7 @@
  * the last unit of an epoch are skipped.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/array.h"
@@ -18,12 +19,14 @@
 #include "sampler/shuffle/permutation.h"
 
 #define PLACES 64
+#define S_TRIES 40
 
 struct cluster {
     const struct partition *groups;
     int64_t taken;               /* m */
     int64_t same_units;          /* all groups are of this size; 0: they differ */
     int64_t blocks;              /* of PLACES groups, m of them in all */
+    double hopeless_units;       /* so many, or more, no epoch will have */
     struct epoch_tables *tables; /* [blocks + 1] units before; NULL: all of one size */
 };
 
@@ -41,7 +44,30 @@ static int compare_down(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Sets M, and whether the groups are of one size. */
+/* Chernoff's bound on the sum of m sizes drawn with replacement holds without it, too (Hoeffding
+ * 1963, theorem 4): P(sum >= t) <= exp(m ln(mean(exp(s size))) - s t), for any s > 0. Returns
+ * nearly the least t for which this is 1 / ORDER_HOPELESS_EPOCHS; no s below the first gives it,
+ * since a variance is at most 1/4. Sizes are in units of the largest, so that nothing overflows. */
+static double find_hopeless(const int64_t *sizes, uint32_t count, double taken)
+{
+    double largest = (double)sizes[0], rarity = log(ORDER_HOPELESS_EPOCHS), least = INFINITY;
+    double s = sqrt(8 * rarity / taken);
+    for (int tries = 0; tries < S_TRIES; tries++, s *= 1.5) {
+        double sum = 0;
+        for (uint32_t group = 0, next = 0; group < count; group = next) {
+            while (next < count && sizes[next] == sizes[group])
+                next++; /* sizes are sorted, and few differ */
+            sum += (next - group) * exp(s * ((double)sizes[group] / largest - 1));
+        }
+        double t = (taken * (s + log(sum / count)) + rarity) / s;
+        if (t >= least)
+            break; /* it has one minimum */
+        least = t;
+    }
+    return least * largest;
+}
+
+/* Sets M, how many units are hopeless, and whether the groups are of one size. */
 static enum error survey(struct order *order, struct cluster *cluster)
 {
     uint32_t count = cluster->groups->count;
@@ -55,8 +81,10 @@ static enum error survey(struct order *order, struct cluster *cluster)
     order->epoch_positions = 0;
     for (int64_t i = 0; i < cluster->taken; i++)
         order->epoch_positions += sizes[i];
-    free(sizes);
     order->skips_positions = cluster->taken < count && cluster->same_units == 0;
+    cluster->hopeless_units =
+        order->skips_positions ? find_hopeless(sizes, count, (double)cluster->taken) : INFINITY;
+    free(sizes);
     order->epoch_units =
         (double)frame_units(order->frame) * ((double)cluster->taken / (double)count);
     return OK;
@@ -281,6 +309,11 @@ static int64_t cluster_reach(const struct order *order, const struct epoch *epoc
     return units < left ? units : order->epoch_positions - first;
 }
 
+static bool cluster_may_have(const struct order *order, int64_t units)
+{
+    return (double)units < cluster_of(order)->hopeless_units;
+}
+
 static int64_t cluster_unit_position(const struct order *order, const struct epoch *epoch,
                                      int64_t j)
 {
@@ -298,5 +331,6 @@ const struct design_ops design_cluster = {
     .probability = cluster_probability,
     .reach = cluster_reach,
     .count = cluster_count,
+    .may_have = cluster_may_have,
     .unit_position = cluster_unit_position,
 };

@@ -20,6 +20,8 @@
 
 #define ORDER_BLOCK TREE_BLOCK /* most positions per call of a design */
 
+#define ORDER_HOPELESS_EPOCHS 1e12 /* nobody waits for the fullest of so many */
+
 struct design_fields; /* sampler/design/design_fields.h */
 struct epoch_counts;  /* epoch_counts.h */
 struct position_list; /* position_list.h */
@@ -60,7 +62,7 @@ struct design_ops {
     /* Units among positions first ... first + positions - 1. */
     int64_t (*count)(const struct order *order, const struct epoch *epoch, int64_t first,
                      int64_t positions);
-    /* order_epoch_may_have(); NULL: true. */
+    /* order_epoch_may_have(): may at least one in ORDER_HOPELESS_EPOCHS? NULL: true. */
     bool (*may_have)(const struct order *order, int64_t units);
     int64_t (*unit_position)(const struct order *order, const struct epoch *epoch, int64_t j);
 };

@@ -660,6 +660,39 @@ static void test_sizes_that_a_cut_refuses(void **state)
     frame_free(frame);
 }
 
+/* Ten groups of 100 units, 990 of one: ten of them have as many as 1000, once in 10^23 epochs. */
+static void test_sizes_that_no_ten_groups_have(void **state)
+{
+    char folder[256], path[300], uri[400];
+    struct frame *frame;
+    (void)state;
+    unit_folder_make(folder);
+    snprintf(path, sizeof(path), "%s/groups.csv", folder);
+    snprintf(uri, sizeof(uri), "csv:%s?label=label&group=group", path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("label,group\n", file);
+    for (int row = 0; row < 1990; row++)
+        fprintf(file, "0,%d\n", row < 1000 ? row / 100 : row);
+    assert_int_equal(fclose(file), 0);
+    assert_ok(frame_build(uri, &frame));
+    struct order *order = new_order(frame, "cluster", "{\"groups\":10}", 1);
+    struct batching cut = {.order = order, .epoch_positions = 1000, .tail = TAIL_DROP};
+    assert_int_equal(order_epoch_positions(order), cut.epoch_positions);
+    assert_ok(batching_check_size(&cut, 500)); /* 5 of the large ones: once in 10^9 */
+    assert_fails(batching_check_size(&cut, 800), ERROR_USAGE, "hardly a batch would ever be");
+    assert_fails(batching_check_size(&cut, 1000), ERROR_USAGE, "an epoch has 19.9 units on");
+    cut.tail = TAIL_SPAN;
+    assert_ok(batching_check_size(&cut, 1000));
+    order_free(order);
+    order = new_order(frame, "cluster", "", 1); /* all groups: every epoch has all units */
+    cut = (struct batching){.order = order, .epoch_positions = 1990, .tail = TAIL_DROP};
+    assert_ok(batching_check_size(&cut, 1990));
+    order_free(order);
+    frame_free(frame);
+    unit_folder_remove(folder);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_labels_keep_their_shares_at_every_prefix),
     cmocka_unit_test(test_epochs_are_as_long_as_promised),
@@ -679,6 +712,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_coins_are_counted_as_they_fall),
     cmocka_unit_test(test_what_a_frame_cannot_serve_is_refused),
     cmocka_unit_test(test_sizes_that_a_cut_refuses),
+    cmocka_unit_test(test_sizes_that_no_ten_groups_have),
 };
 
 UNIT_MAIN(tests)
