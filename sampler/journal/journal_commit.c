@@ -131,8 +131,7 @@ static enum error commit(struct journal *journal)
         return error_restore(&journal->failure);
     if (!error)
         return OK;
-    journal_note_failure(journal, error, JOURNAL_FAILING);
-    journal_refuse_waiters(journal);
+    journal_fail(journal, error);
     return error_restore(&journal->failure);
 }
 
@@ -157,12 +156,6 @@ static bool has_commit(const struct journal *journal)
 {
     return journal->condition != JOURNAL_FAILING &&
            (journal->waiters || journal_kept(journal) < journal->end);
-}
-
-/* Are there waiters from before the file failed? */
-static bool has_stuck(const struct journal *journal)
-{
-    return journal->condition == JOURNAL_FAILING && journal->waiters;
 }
 
 static bool may_retry(const struct journal *journal)
@@ -194,7 +187,7 @@ static bool has_work(const struct journal *journal)
     if (watermark_is_behind(journal) && clock_now_ns() >= watermark_due_ns(journal))
         return true;
     if (journal_failing(journal))
-        return may_retry(journal) || has_commit(journal) || has_stuck(journal);
+        return may_retry(journal) || has_commit(journal);
     return has_commit(journal) || journal_wants_rewrite(journal) || may_grow(journal);
 }
 
@@ -231,8 +224,6 @@ static void retry(struct journal *journal)
 {
     enum error error = OK;
     enum journal_condition before = journal->condition;
-    if (has_stuck(journal))
-        journal_refuse_waiters(journal);
     journal->retry_ns = clock_now_ns() + INT64_C(1000000) * JOURNAL_RETRY_MS;
     pthread_mutex_unlock(journal->owner.mutex);
     if (before == JOURNAL_FAILING)
@@ -255,12 +246,10 @@ static void note_lost_map(struct journal *journal)
 {
     if (!journal->map_lost || journal->condition == JOURNAL_FAILING)
         return;
-    journal_note_failure(journal,
-                         error_set(ERROR_IO,
-                                   "the state %s was cut while it was in use, or its disk has no "
-                                   "room for it",
-                                   journal->path),
-                         JOURNAL_FAILING);
+    journal_fail(journal, error_set(ERROR_IO,
+                                    "the state %s was cut while it was in use, or its disk has no "
+                                    "room for it",
+                                    journal->path));
     journal->retry_ns = clock_now_ns();
 }
 
@@ -275,8 +264,6 @@ static bool attend(struct journal *journal, bool stopping)
             wait_for_group(journal);
         if (has_commit(journal) && commit(journal))
             journal->retry_ns = clock_now_ns(); /* at once: a start must not find what was undone */
-    } else if (has_stuck(journal)) {
-        journal_refuse_waiters(journal);
     }
     bool due =
         !stopping && watermark_is_behind(journal) && clock_now_ns() >= watermark_due_ns(journal);
@@ -343,7 +330,7 @@ static void look_at_file(struct journal *journal)
         error_set(ERROR_IO, "the state %s was removed, replaced or truncated while it was in use",
                   journal->path);
     pthread_mutex_lock(journal->owner.mutex);
-    journal_note_failure(journal, error, JOURNAL_FAILING);
+    journal_fail(journal, error);
     pthread_mutex_unlock(journal->owner.mutex);
 }
 

@@ -250,10 +250,10 @@ struct journal_waiter *journal_take_waiters(struct journal *journal);
 void journal_answer(struct journal_waiter *waiters, enum error error);
 /* Ends `group`; its memory is reused for the next one but one. The mutex is held. */
 void journal_retire_group(struct journal *journal);
-/* After journal_note_failure(): undoes the waiters' changes in memory and in the file, then answers
- * them with the error. Committer's thread; the mutex is held before and after, but not
- * meanwhile. */
-void journal_refuse_waiters(struct journal *journal);
+/* Turns to FAILING because of `error`, and undoes the waiters' changes in memory before anybody
+ * else sees that; then in the file; then answers them with the error. Committer's thread; the mutex
+ * is held before and after, but not meanwhile. */
+void journal_fail(struct journal *journal, enum error error);
 /* Returns when no other thread reads or writes the file, before it is replaced. No commit is in
  * progress, and the mutex is not held. */
 void journal_await_undo(struct journal *journal);

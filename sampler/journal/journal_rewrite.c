@@ -353,7 +353,7 @@ static enum error catch_up(struct journal *journal, uint64_t *ret_synced)
 static void leave_file(struct journal *journal, enum error error)
 {
     pthread_mutex_lock(journal->owner.mutex);
-    journal_note_failure(journal, error, JOURNAL_FAILING);
+    journal_fail(journal, error);
     pthread_mutex_unlock(journal->owner.mutex);
 }
 

@@ -127,8 +127,12 @@ void journal_retire_group(struct journal *journal)
     journal->group = (struct journal_bytes){0};
 }
 
-void journal_refuse_waiters(struct journal *journal)
+void journal_fail(struct journal *journal, enum error error)
 {
+    bool has_failed = journal->condition == JOURNAL_FAILING;
+    journal_note_failure(journal, error, JOURNAL_FAILING);
+    if (has_failed)
+        return; /* journal_watch() gave up meanwhile: its errand answers those that were refused */
     undo_waiters(journal);
     pthread_mutex_unlock(journal->owner.mutex);
     undo_in_file(journal);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "sampler/journal/journal_private.h"
 #include "sampler/journal/journal_record.h"
 #include "sampler/order/batching_search.h"
 #include "sampler/stream/checkpoint_token.h"
@@ -990,6 +991,112 @@ static void test_a_token_waits_for_the_disk(void **unused)
     }
 }
 
+/* A file that is found gone between two commits, while a draw waits; and a checkpoint that begins
+ * right then, and ends when all is well again. */
+enum loss { LOSS_NONE, LOSS_IS_DUE, LOSS_IS_FOUND, LOSS_IS_LISTED };
+
+static struct {
+    _Atomic enum loss stage;
+    struct stream_unit *unit;
+    struct stream_caller puller;
+    pthread_t saver;
+    char *token;
+    enum error error; /* of the checkpoint */
+} loss;
+
+static void await_stage(enum loss stage)
+{
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    while (atomic_load(&loss.stage) != stage && clock_left_ms(deadline_ns) > 0)
+        clock_sleep_ms(1);
+}
+
+bool __real_journal_file_is_there(const struct journal_file *file);
+bool __wrap_journal_file_is_there(const struct journal_file *file);
+bool __wrap_journal_file_is_there(const struct journal_file *file)
+{
+    static const struct ledger_pull pull = {.size = 10, .room = 10};
+    struct stream_batch batch;
+    bool waits = false;
+    if (atomic_load(&loss.stage) != LOSS_IS_DUE)
+        return __real_journal_file_is_there(file);
+    if (!stream_draw(loss.unit->stream, &pull, &loss.puller.waiter, &batch, &waits) && waits)
+        atomic_store(&loss.stage, LOSS_IS_FOUND);
+    return false;
+}
+
+static void *save_lost(void *unused)
+{
+    struct stream_caller caller = {.waiter.ready = stream_caller_ready};
+    bool waits;
+    loss.error = stream_checkpoint(loss.unit->stream, &caller.waiter, &loss.token, &waits);
+    atomic_store(&loss.stage, LOSS_IS_LISTED); /* if it was refused */
+    if (!loss.error)
+        loss.error = stream_caller_wait(&caller, OK, waits);
+    return unused;
+}
+
+bool __real_journal_work(struct journal *journal, int64_t deadline_ns, bool stopping);
+bool __wrap_journal_work(struct journal *journal, int64_t deadline_ns, bool stopping);
+bool __wrap_journal_work(struct journal *journal, int64_t deadline_ns, bool stopping)
+{
+    if (atomic_load(&loss.stage) == LOSS_IS_FOUND &&
+        !pthread_create(&loss.saver, NULL, save_lost, NULL))
+        await_stage(LOSS_IS_LISTED);
+    return __real_journal_work(journal, deadline_ns, stopping);
+}
+
+static void wait_until_it_works(struct stream_unit *unit)
+{
+    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
+    while (streams_failing(unit->streams) && clock_left_ms(deadline_ns) > 0)
+        clock_sleep_ms(1);
+}
+
+enum error __real_checkpoint_token_write(const struct checkpoint_token *token, char **ret_text);
+enum error __wrap_checkpoint_token_write(const struct checkpoint_token *token, char **ret_text);
+enum error __wrap_checkpoint_token_write(const struct checkpoint_token *token, char **ret_text)
+{
+    if (atomic_load(&loss.stage) == LOSS_IS_FOUND) {
+        atomic_store(&loss.stage, LOSS_IS_LISTED);
+        wait_until_it_works(loss.unit);
+    }
+    return __real_checkpoint_token_write(token, ret_text);
+}
+
+/* No token calls done what a draw took that hears an error. */
+static void test_a_token_while_a_draw_is_refused(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    struct checkpoint_token token = {.position = 0};
+    begin(&unit, 1, TAIL_KEEP);
+    stream_unit_open(&unit, DURABILITY_FSYNC);
+    assert_ok(unit_lease(unit.stream, "a", 0, 10, &batch));
+    loss.unit = &unit;
+    loss.puller = (struct stream_caller){.waiter.ready = stream_caller_ready};
+    loss.token = NULL;
+    skip_ms(1001);
+    atomic_store(&loss.stage, LOSS_IS_DUE);
+    (void)unit_ack(unit.stream, "a", 0); /* wakes the committer, which looks at the file then */
+    await_stage(LOSS_IS_LISTED);
+    assert_int_equal(pthread_join(loss.saver, NULL), 0);
+    atomic_store(&loss.stage, LOSS_NONE);
+    assert_int_equal(stream_caller_wait(&loss.puller, OK, true), ERROR_IO);
+    if (!loss.error) {
+        assert_ok(checkpoint_token_read(loss.token, &token));
+        assert_int_equal(token.position, 10);
+        checkpoint_token_release(&token);
+    }
+    free(loss.token);
+    wait_until_it_works(&unit);
+    assert_ok(unit_draw(unit.stream, 10, &batch));
+    assert_int_equal(batch.span.first, 10);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 /* ---- designs that pass positions over ----------------------------------- */
 
 static void *draw_rare(void *context)
@@ -1421,13 +1528,6 @@ static void jump_and_fail(struct stream_unit *unit, const char *token, enum jump
     }
 }
 
-static void wait_until_it_works(struct stream_unit *unit)
-{
-    int64_t deadline_ns = clock_deadline_ns(UNIT_STREAM_PATIENCE_MS);
-    while (streams_failing(unit->streams) && clock_left_ms(deadline_ns) > 0)
-        clock_sleep_ms(1);
-}
-
 /* The same again, on a disk that works. */
 static void jump(struct stream_unit *unit, const char *token)
 {
@@ -1609,6 +1709,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_token_at_the_very_end),
     cmocka_unit_test(test_a_token_of_all_rows),
     cmocka_unit_test(test_a_token_waits_for_the_disk),
+    cmocka_unit_test_setup(test_a_token_while_a_draw_is_refused, silence),
     cmocka_unit_test(test_a_rare_design_holds_nobody_up),
     cmocka_unit_test(test_several_rare_batches_hold_nobody_up),
     cmocka_unit_test(test_a_seek_ends_a_search),
