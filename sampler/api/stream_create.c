@@ -260,11 +260,14 @@ static enum error open_plan(struct request *request, const _Atomic bool *stop)
 
 /* ---- the response ------------------------------------------------------- */
 
+/* The stream is kept: others hear that its name is in use. */
 static enum MHD_Result respond_created(struct request *request, struct service *service)
 {
+    struct creation *creation = request->api->work;
     struct buffer body = BUFFER_INIT(BODY_LIMIT_BYTES);
     char location[LOCATION_BYTES];
     (void)service;
+    reserved_names_leave(creation->names, &creation->name);
     snprintf(location, sizeof(location), "/streams/%s",
              stream_definition(request->api->stream)->name);
     const struct response_header header = {MHD_HTTP_HEADER_LOCATION, location};
@@ -287,8 +290,9 @@ static enum MHD_Result create(struct request *request, struct service *service)
         streams_create(service->streams, &creation->definition, plan, creation->position,
                        api_request_waiter(request), &request->api->stream, &waits);
     api_request_count(request);
-    reserved_names_leave(creation->names, &creation->name);
-    if (!error)
+    if (error)
+        reserved_names_leave(creation->names, &creation->name);
+    else
         live_notice(service->live, request->api->stream);
     return handler_finish(request, service, error, waits, respond_created);
 }
@@ -316,16 +320,17 @@ static void try_again(struct name_waiter *waiter)
 static enum MHD_Result start(struct request *request, struct service *service)
 {
     struct creation *creation = request->api->work;
-    enum error error = refuse_name(service, creation->definition.name);
-    if (error)
-        return response_error(request, error);
     request_gate(request);
     if (!reserved_names_enter(service->names, &creation->name, creation->definition.name,
                               &creation->other_made)) {
         request_wait(request, start);
         return MHD_YES;
     }
-    return handler_run_slowly(request, open_plan, create);
+    enum error error = refuse_name(service, creation->definition.name);
+    if (!error)
+        return handler_run_slowly(request, open_plan, create);
+    reserved_names_leave(creation->names, &creation->name);
+    return response_error(request, error);
 }
 
 static enum MHD_Result check(struct request *request, struct service *service)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The names of streams being created, which may take long (a split of many units). A second
- * creation of the same name waits until the first has succeeded or failed; other requests for the
- * name are asked to retry. Thread-safe.
+ * The names of streams being created, which may take long (a split of many units), until they are
+ * kept or undone. A second creation of the same name waits until the first has succeeded or failed;
+ * other requests for the name are asked to retry until the stream is there. Thread-safe.
  */
 #ifndef SAMPLER_SERVICE_RESERVED_NAMES_H
 #define SAMPLER_SERVICE_RESERVED_NAMES_H

@@ -179,6 +179,22 @@ def test_a_change_that_waits_when_it_hangs_is_undone(sampler, disk, tmp_path, ch
     server.stop()
 
 
+def test_a_name_is_in_use_once_its_stream_is_kept(sampler, disk, tmp_path):
+    """Of many that make the same stream, none hears that it is there as long as it may be undone."""
+    server = sampler(*STORE, "--state", tmp_path / "state", env=disk.env)
+    disk.begin("fdatasync")
+    askers = [Asker(server, "POST", "/streams", '{"name":"eval"}')]
+    wait_for(lambda: server.get("/streams/eval").status == 200, "it was never made")
+    askers += [Asker(server, "POST", "/streams", '{"name":"eval"}') for _ in range(3)]
+    assert [asker.status() for asker in askers] == [503] * 4
+    assert server.get("/streams/eval").status in (404, 503)
+    disk.end()
+    wait_for(lambda: server.get("/readyz").status == 200, "it never went on")
+    made = [Asker(server, "POST", "/streams", '{"name":"eval"}') for _ in range(4)]
+    assert sorted(asker.status() for asker in made) == [201, 409, 409, 409]
+    server.stop()
+
+
 def pull(clients, ends):
     """Each client draws in a thread until `ends`; a server that is gone is no answer."""
     def run(client):
