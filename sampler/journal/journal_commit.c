@@ -313,15 +313,15 @@ static enum error yield(struct journal *journal)
     return ends ? ERROR_CANCELLED : OK;
 }
 
-/* Without its file the ledgers are complete, but a start would not find them: writes them at
- * once. */
+/* Without its file the ledgers are complete, but a start would not find them: writes them at once.
+ * JOURNAL_MEMORY writes a new file at the end anyway. */
 static void look_at_file(struct journal *journal)
 {
     int64_t now_ns = clock_now_ns();
     pthread_mutex_lock(journal->owner.mutex);
-    bool failing = journal_failing(journal);
+    bool is_used = journal->condition == JOURNAL_RUNNING;
     pthread_mutex_unlock(journal->owner.mutex);
-    if (failing || now_ns < journal->look_ns)
+    if (!is_used || now_ns < journal->look_ns)
         return;
     journal->look_ns = now_ns + INT64_C(1000000) * JOURNAL_LOOK_MS;
     if (journal_file_is_there(&journal->file))

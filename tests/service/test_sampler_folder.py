@@ -221,6 +221,20 @@ def test_a_journal_that_is_lost_is_written_again(sampler, tmp_path, change):
     assert server.batch("size=10&worker=w&seq=0")["ids"] == leased["ids"]
 
 
+@pytest.mark.parametrize("change", [remove_journal, truncate_journal, replace_journal])
+def test_a_lost_journal_that_is_written_at_the_end_disturbs_nobody(sampler, tmp_path, change):
+    """With --durability none the file is that of the server before."""
+    options = (*STORE, "--state", tmp_path / "state", "--durability", "none")
+    sampler(*options).stop()
+    server = sampler(*options)
+    change(tmp_path / "state" / "journal")
+    started = os.times().elapsed
+    wait_for(lambda: server.batch("size=1") and os.times().elapsed - started > 2.5, "it never drew")
+    position = server.get("/streams/default").json["position"]
+    server.stop()
+    assert sampler(*options).batch("size=1")["first"] == position
+
+
 def test_other_changes_in_the_folder_disturb_nobody(sampler, tmp_path):
     state = tmp_path / "state"
     server = sampler(*STORE, "--state", state)
