@@ -351,8 +351,8 @@ static bool count(struct request *request, size_t bytes)
         return true;
     while (room < needed)
         room *= 2;
-    if (room > REQUEST_BODY_BYTES)
-        room = REQUEST_BODY_BYTES + 1;
+    if (room > REQUEST_BODY_BYTES) /* without the NUL: one body fits into the least limit */
+        room = REQUEST_BODY_BYTES;
     if (memory_budget_take(request->thread->bodies, room - request->counted_bytes))
         return false;
     request->counted_bytes = room;
