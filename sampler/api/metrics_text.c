@@ -215,10 +215,12 @@ static enum error add_requests(struct buffer *body, struct server *server, struc
     return error;
 }
 
-static void add_server(struct buffer *body, struct server *server)
+static void add_server(struct buffer *body, struct server *server, const struct service *service)
 {
     const struct memory_budget *memory = &server->threads.responses;
     const struct memory_budget *bodies = &server->threads.bodies;
+    bool is_ready =
+        service && server_phase(server) == SERVER_READY && !streams_failing(service->streams);
     const struct value values[] = {
         {"tombola_sampler_start_time_seconds", "gauge",
          "When the server started, in seconds since 1970.", (uint64_t)server->started_seconds},
@@ -244,7 +246,7 @@ static void add_server(struct buffer *body, struct server *server)
          "Requests that were refused with 503 because their bodies did not fit.",
          atomic_load_explicit(&bodies->refused, memory_order_relaxed)},
         {"tombola_sampler_ready", "gauge", "1 when the server can draw, as /readyz says.",
-         server_phase(server) == SERVER_READY},
+         is_ready},
     };
     metrics_add_value(body, "tombola_sampler_build_info", "gauge",
                       "1, with the version of the program.", "version=\"" PACKAGE_VERSION "\"", 1);
@@ -258,7 +260,7 @@ static enum error add_all(struct buffer *body, struct server *server, struct ser
     enum error error = service ? streams_list(service->streams, &list, &count) : OK;
     if (!error)
         error = add_requests(body, server, list, count);
-    add_server(body, server);
+    add_server(body, server, service);
     if (!error && service)
         error = add_streams(body, list, count);
     if (!error && service)

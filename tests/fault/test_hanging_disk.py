@@ -85,6 +85,7 @@ def check_reports(server, told):
     assert server.get("/healthz").status == 200
     ready = server.get("/readyz")
     assert ready.status == 503 and "the disk has not answered" in ready.text
+    assert "\ntombola_sampler_ready 0\n" in server.get("/metrics").text
     for path in ("/", "/metrics", "/streams", "/live.json", "/batch?size=10&index=3", "/labels", "/where?id=7&epoch=0"):
         assert server.get(path).status == 200, path
     now = server.get("/streams/default").json
