@@ -264,11 +264,25 @@ def test_openapi_is_as_wide_as_the_server(sampler):
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             if method in ("get", "post", "delete"):
-                assert {"400", "401", "403", "413", "414", "431", "503", "505"} <= set(operation["responses"]), path
+                assert {"400", "401", "403", "413", "414", "417", "431", "503", "505"} <= set(operation["responses"]), path
                 assert ("415" in operation["responses"]) == (method == "post"), path
     with socket.create_connection((server.host, server.port), timeout=PATIENCE_S) as connection:
         connection.sendall(b"GET /batch HTTP/3.0\r\nHost: x\r\n\r\n")
         assert b" 505 " in connection.recv(100)
+
+
+def test_openapi_names_every_field_of_a_stream(sampler):
+    server = sampler(*STORE, "--splits", "0.8,0.1,0.1")
+    schemas = server.get("/openapi.json").json["components"]["schemas"]
+    known, asked = set(schemas["Stream"]["properties"]), set(schemas["NewStream"]["properties"])
+    assert asked <= known
+    for number, fields in enumerate((
+            {"lease_s": 5, "rows": "0:100"}, {"split": "test"}, {"design": "quota", "shares": {"0": 1, "1": 2}},
+            {"design": "neyman", "deviations": {str(label): 1 + label for label in range(10)}}, {"design": "pxk", "p": 2, "k": 3},
+            {"design": "systematic", "size": 7}, {"design": "bernoulli", "rate": 0.5})):
+        shown = server.request("POST", "/streams", body=json.dumps({"name": f"s{number}", **fields}).encode())
+        assert shown.status == 201, shown.text
+        assert set(fields) <= set(shown.json) <= known, set(shown.json) - known
 
 
 def test_openapi_allows_each_position_of_a_stream_without_end(sampler):
