@@ -33,7 +33,7 @@ static enum error end_at_once(struct server *server, struct service *service, en
     struct error_report why;
     error_report_take(error, &why);
     log_error("stopping at once: %s", why.message);
-    systemd_send("STOPPING=1");
+    systemd_stopping();
     if (!server_drain(server, 0, clock_deadline_ns(DRAIN_AT_ONCE_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_AT_ONCE_MS / 1000);
     if (service_finish(service))
@@ -59,11 +59,11 @@ static enum error serve_until_stopped(struct server *server, struct service *ser
     if (!announce(scheme, authority))
         log_warning("cannot write the address to standard output; listening on %s%s", scheme,
                     authority);
-    systemd_send("READY=1");
+    systemd_ready();
     enum error error = wait_for_end(service);
     if (error)
         return end_at_once(server, service, error);
-    systemd_send("STOPPING=1");
+    systemd_stopping();
     log_info("stopping: answering the requests received so far");
     if (!server_drain(server, grace_ms, clock_deadline_ns(grace_ms + DRAIN_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_MS / 1000);

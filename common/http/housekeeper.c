@@ -54,7 +54,7 @@ static void reload(struct housekeeper *housekeeper)
 {
     systemd_reloading();
     guard_reload(housekeeper->guard);
-    systemd_send("READY=1");
+    systemd_reloaded();
 }
 
 static int64_t earlier(int64_t a, int64_t b)

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,8 @@
 #include "common/text.h"
 
 #define PATIENCE_SECONDS 5
+
+static _Atomic bool is_ready; /* between READY=1 and STOPPING=1 */
 
 /* 0: no socket to notify. */
 static socklen_t address_of(struct sockaddr_un *address)
@@ -49,21 +53,35 @@ static void tell(const char *words, int flags)
         close(descriptor);
 }
 
-void systemd_send(const char *words)
+void systemd_ready(void)
 {
-    tell(words, 0);
+    atomic_store(&is_ready, true);
+    tell("READY=1", 0);
 }
 
-void systemd_alive(void)
+void systemd_stopping(void)
 {
-    tell("WATCHDOG=1", MSG_DONTWAIT);
+    atomic_store(&is_ready, false);
+    tell("STOPPING=1", 0);
 }
 
 void systemd_reloading(void)
 {
     char words[64];
     snprintf(words, sizeof(words), "RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_now_ns() / 1000);
-    systemd_send(words);
+    if (atomic_load(&is_ready))
+        tell(words, 0);
+}
+
+void systemd_reloaded(void)
+{
+    if (atomic_load(&is_ready))
+        tell("READY=1", 0);
+}
+
+void systemd_alive(void)
+{
+    tell("WATCHDOG=1", MSG_DONTWAIT);
 }
 
 int64_t systemd_watchdog_ms(void)

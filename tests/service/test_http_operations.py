@@ -202,6 +202,22 @@ def test_systemd_hears(sampler, tmp_path, abstract):
         assert server.wait() == 0
 
 
+def test_systemd_hears_of_no_reload_while_it_stops(sampler, tmp_path):
+    name = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ears:
+        ears.bind(name)
+        server = sampler(*STORE, "--drain", 600, env={"NOTIFY_SOCKET": name})
+        server.terminate()
+        server.wait_for_log("stopping")
+        server.signal(signal.SIGHUP)
+        server.wait_for_log("SIGHUP: there is no --token-file")
+        server.stop()
+        ears.setblocking(False)
+        assert [ears.recv(1000), ears.recv(1000)] == [b"READY=1", b"STOPPING=1"]
+        with pytest.raises(BlockingIOError):
+            ears.recv(1000)
+
+
 def test_systemd_hears_all_of_it_when_it_has_time_again(sampler, tmp_path):
     """Its queue is full of what others say."""
     name = str(tmp_path / "notify")
@@ -209,6 +225,7 @@ def test_systemd_hears_all_of_it_when_it_has_time_again(sampler, tmp_path):
         ears.bind(name)
         ears.settimeout(PATIENCE_S)
         server = sampler(*STORE, env={"NOTIFY_SOCKET": name})
+        assert ears.recv(1000) == b"READY=1"
         other.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -217,7 +234,7 @@ def test_systemd_hears_all_of_it_when_it_has_time_again(sampler, tmp_path):
         with contextlib.suppress(AssertionError):
             server.wait_for_log("SIGHUP: there is no --token-file", timeout=0.5)  # who loses its word goes on at once
         heard = [b"STATUS=busy"]
-        while heard.count(b"READY=1") < 2:  # when it serves, and when it has read all again
+        while b"READY=1" not in heard:  # it has read all again
             heard.append(ears.recv(1000))
         assert any(words.startswith(b"RELOADING=1\n") for words in heard), heard
 

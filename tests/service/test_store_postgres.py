@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import socketserver
 import sqlite3
@@ -311,6 +312,27 @@ def deaf():
     """The port of a server that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as one:
         yield one.getsockname()[1]
+
+
+def takes_connections(port):
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_reload_during_the_start_is_not_its_end(start, tmp_path, deaf):
+    """systemd would take it for the end, and start what needs a sampler that draws."""
+    name, port = str(tmp_path / "notify"), free_port()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ears:
+        ears.bind(name)
+        one = start("sampler", "serve", "--listen", f"127.0.0.1:{port}", "--store", f"postgresql://127.0.0.1:{deaf}/x?table=rows",
+                    env={"NOTIFY_SOCKET": name})
+        wait_for(lambda: takes_connections(port), "it never listened")
+        one.signal(signal.SIGHUP)
+        one.wait_for_log("SIGHUP: there is no --token-file")
+        one.stop()
+        ears.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ears.recv(1000)
 
 
 def test_hosts_are_tried_one_by_one(server, csv, deaf):
