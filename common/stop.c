@@ -16,7 +16,8 @@
 #define STACK_BYTES (64 << 10)
 
 static _Atomic int first_signal;
-static _Atomic int interrupts; /* how many SIGINT came */
+static _Atomic int signals;    /* how many came */
+static _Atomic int interrupts; /* of these, SIGINT */
 static _Atomic int descriptor = -1;
 static _Atomic bool hangup_stops;                  /* SIGHUP, too */
 static _Thread_local const _Atomic bool *followed; /* NULL: none */
@@ -37,6 +38,7 @@ static void on_signal(int signal_number)
     int saved = errno;
     if (signal_number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0)
         _exit(128 + SIGINT);
+    atomic_fetch_add(&signals, 1);
     wake(signal_number);
     errno = saved;
 }
@@ -139,6 +141,11 @@ void stop_spare_thread(void)
 void stop_follow(const _Atomic bool *flag)
 {
     followed = flag;
+}
+
+bool stop_repeated(void)
+{
+    return atomic_load(&signals) > 1;
 }
 
 int stop_signal(void)

@@ -34,6 +34,9 @@ void stop_follow(const _Atomic bool *flag);
  * process ends, and watches its own deadline. stop_signal() still reports it. */
 void stop_spare_thread(void);
 
+/* Has more than one signal come: is somebody in a hurry? Any thread. */
+bool stop_repeated(void);
+
 /* The signal's number (SIGTERM, SIGINT, SIGHUP), 0 if there was none. The shell's exit status is
  * 128 + it. */
 int stop_signal(void);

@@ -6,6 +6,7 @@
 #include "common/command/options.h"
 #include "common/http/housekeeper.h"
 #include "common/http/listener.h"
+#include "common/http/server_state.h"
 #include "common/http/systemd.h"
 #include "common/log.h"
 #include "common/stop.h"
@@ -27,6 +28,20 @@ static enum error wait_for_end(const struct service *service)
     return error;
 }
 
+/* So that load balancers notice that it stops: for `grace_ms`, or until a second signal (OK), or
+ * nothing may be drawn any more. */
+static enum error serve_on(struct server *server, const struct service *service, int64_t grace_ms)
+{
+    int64_t deadline_ns = clock_deadline_ns(grace_ms), left_ms;
+    enum error error = OK;
+    server_enter(server, SERVER_DRAINING);
+    while (!error && !stop_repeated() && (left_ms = clock_left_ms(deadline_ns)) > 0) {
+        clock_sleep_ms(left_ms < LOOK_MS ? left_ms : LOOK_MS); /* a signal ends it */
+        error = service_check(service);
+    }
+    return error;
+}
+
 /* New draws are refused; draws in progress are still answered. */
 static enum error end_at_once(struct server *server, struct service *service, enum error error)
 {
@@ -34,7 +49,7 @@ static enum error end_at_once(struct server *server, struct service *service, en
     error_report_take(error, &why);
     log_error("stopping at once: %s", why.message);
     systemd_stopping();
-    if (!server_drain(server, 0, clock_deadline_ns(DRAIN_AT_ONCE_MS)))
+    if (!server_drain(server, clock_deadline_ns(DRAIN_AT_ONCE_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_AT_ONCE_MS / 1000);
     if (service_finish(service))
         log_debug("%s", error_message());
@@ -65,7 +80,10 @@ static enum error serve_until_stopped(struct server *server, struct service *ser
         return end_at_once(server, service, error);
     systemd_stopping();
     log_info("stopping: answering the requests received so far");
-    if (!server_drain(server, grace_ms, clock_deadline_ns(grace_ms + DRAIN_MS)))
+    error = serve_on(server, service, grace_ms);
+    if (error)
+        return end_at_once(server, service, error);
+    if (!server_drain(server, clock_deadline_ns(DRAIN_MS)))
         log_warning("some requests were not answered within %d s", DRAIN_MS / 1000);
     return service_finish(service);
 }

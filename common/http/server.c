@@ -317,10 +317,8 @@ static bool wait_until_idle(struct server *server, int64_t deadline_ns)
     return true;
 }
 
-bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns)
+bool server_drain(struct server *server, int64_t deadline_ns)
 {
-    server_enter(server, SERVER_DRAINING);
-    clock_sleep_ms(grace_ms);
     server_enter(server, SERVER_CLOSED);
     thread_pool_stop(server->slow_pool);
     thread_pool_stop(server->search_pool);

@@ -46,10 +46,9 @@ void server_add_connection(struct server *server, int descriptor,
                            const struct sockaddr_storage *address, socklen_t address_bytes);
 /* Sets the service (borrowed until server_close()): SERVER_READY. */
 void server_set_service(struct server *server, struct service *service);
-/* Keeps answering for `grace_ms` with `Connection: close`, so that clients go elsewhere; then
- * enters SERVER_CLOSED and waits until every request read is answered (at most until the deadline;
+/* Enters SERVER_CLOSED and waits until every request read is answered (at most until the deadline;
  * false: some were not). */
-bool server_drain(struct server *server, int64_t grace_ms, int64_t deadline_ns);
+bool server_drain(struct server *server, int64_t deadline_ns);
 /* Ends all threads. No request may be resumed any more. NULL is legal. */
 void server_close(struct server *server);
 

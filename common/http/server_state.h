@@ -5,7 +5,7 @@
  *
  *   SERVER_STARTING   only `always` routes answer; everything else is 503
  *   SERVER_READY      all routes answer
- *   SERVER_DRAINING   for a moment: all routes answer, with Connection: close
+ *   SERVER_DRAINING   for a moment, so that clients go elsewhere: as READY, with Connection: close
  *   SERVER_CLOSED     as STARTING; the connections are closed
  *
  * Phases only go forward, through one function.

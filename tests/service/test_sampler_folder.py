@@ -192,6 +192,17 @@ def test_a_signal_right_after_the_loss_is_no_good_end(sampler, tmp_path):
     assert "was removed or replaced" in server.stderr
 
 
+def test_a_loss_while_it_drains_ends_it(sampler, tmp_path):
+    state = tmp_path / "state"
+    server = sampler(*STORE, "--state", state, "--durability", "process", "--drain", 600)
+    server.terminate()
+    server.wait_for_log("stopping")
+    server.batch()
+    shutil.rmtree(state)
+    assert server.wait() == 1
+    assert "was removed or replaced" in server.stderr
+
+
 def remove_journal(journal):
     journal.unlink()
 

@@ -89,6 +89,19 @@ def test_without_a_lease_a_change_is_found(sampler, frame, text):
     assert f"{frame} was written to while it was served" in server.stderr
 
 
+def test_a_change_while_it_drains_is_found(sampler, frame):
+    with without_lease(frame) as file:
+        server = sampler("--frame", frame, "--seed", 1, "--drain", 600)
+        server.terminate()
+        server.wait_for_log("stopping")
+        server.batch()
+        file.seek(0, os.SEEK_END)
+        file.write(b"x")
+        file.flush()
+        assert server.wait() == 2
+    assert f"{frame} was written to while it was served" in server.stderr
+
+
 def test_a_file_that_is_cut_off_is_named(sampler, tmp_path):
     """Faster than the look once a second: pages that are gone.
 
