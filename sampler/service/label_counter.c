@@ -26,8 +26,7 @@ struct label_counter {
     pthread_mutex_t mutex; /* guards all below; never held while counting */
     pthread_cond_t woken;
     bool stopping;
-    bool stopped; /* for the thread that owns it: the counter thread has ended */
-    bool asked;   /* since the last round began */
+    bool asked; /* since the last round began */
     struct followed followed[LABEL_COUNTER_STREAMS];
 };
 
@@ -160,23 +159,15 @@ enum error label_counter_new(struct streams *streams, struct label_counter **ret
     return error;
 }
 
-void label_counter_stop(struct label_counter *counter)
+void label_counter_free(struct label_counter *counter)
 {
-    if (!counter || counter->stopped)
+    if (!counter)
         return;
     pthread_mutex_lock(&counter->mutex);
     counter->stopping = true;
     pthread_cond_signal(&counter->woken);
     pthread_mutex_unlock(&counter->mutex);
     pthread_join(counter->thread, NULL);
-    counter->stopped = true;
-}
-
-void label_counter_free(struct label_counter *counter)
-{
-    if (!counter)
-        return;
-    label_counter_stop(counter);
     release(counter);
 }
 

@@ -5,7 +5,7 @@
  * LABEL_COUNTER_SECONDS after the last request, and uses at most half of one processor while it is
  * behind. Draws never wait for it.
  *
- * Threads: label_counter_new(), _stop() and _free() from one thread; the rest from any.
+ * Threads: label_counter_new() and _free() from one thread; the rest from any.
  */
 #ifndef SAMPLER_SERVICE_LABEL_COUNTER_H
 #define SAMPLER_SERVICE_LABEL_COUNTER_H
@@ -23,9 +23,7 @@ struct label_counter;
 /* Starts the thread. `streams` is borrowed and must outlive it. */
 enum error label_counter_new(struct streams *streams,
                              struct label_counter **ret_counter) MUST_CHECK;
-/* Stops the thread, within milliseconds; everything else may still be called. NULL is legal. */
-void label_counter_stop(struct label_counter *counter);
-/* The same, and frees it. NULL is legal. */
+/* Stops the thread, within milliseconds. NULL is legal. */
 void label_counter_free(struct label_counter *counter);
 
 struct label_counts {

@@ -31,8 +31,7 @@ struct live {
     pthread_mutex_t mutex; /* guards all below; never held while counting */
     pthread_cond_t woken;
     bool stopping;
-    bool stopped; /* for the thread that owns it: the live thread has ended */
-    bool asked;   /* for a balance not computed yet */
+    bool asked; /* for a balance not computed yet */
     struct watched watched[LIVE_BALANCES];
 };
 
@@ -226,24 +225,15 @@ enum error live_new(struct streams *streams, struct live **ret_live)
     return error;
 }
 
-void live_stop(struct live *live)
+void live_free(struct live *live)
 {
-    if (!live || live->stopped)
+    if (!live)
         return;
     pthread_mutex_lock(&live->mutex);
     live->stopping = true;
     pthread_cond_signal(&live->woken);
     pthread_mutex_unlock(&live->mutex);
     pthread_join(live->thread, NULL);
-    label_counter_stop(live->counter);
-    live->stopped = true;
-}
-
-void live_free(struct live *live)
-{
-    if (!live)
-        return;
-    live_stop(live);
     release(live);
 }
 

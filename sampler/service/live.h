@@ -28,8 +28,6 @@ struct live;
 enum error live_new(struct streams *streams, struct live **ret_live) MUST_CHECK;
 /* Stops the thread; waits for a balance in progress. NULL is legal. */
 void live_free(struct live *live);
-/* Stops the thread; everything else may still be called, until live_free(). NULL is legal. */
-void live_stop(struct live *live);
 
 /* Borrowed. */
 struct history *live_history(struct live *live);

@@ -275,7 +275,6 @@ enum error service_open(const struct service_options *options, struct service **
 
 enum error service_finish(struct service *service)
 {
-    live_stop(service->live);
     return streams_finish(service->streams);
 }
 
