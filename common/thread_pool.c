@@ -96,16 +96,11 @@ enum error thread_pool_add(struct thread_pool *pool, struct pool_job *job)
 
 void thread_pool_stop(struct thread_pool *pool)
 {
-    if (!pool)
-        return;
     atomic_store(&pool->stop, true);
     pthread_mutex_lock(&pool->mutex);
     pool->ending = true;
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
-    for (int i = 0; i < pool->thread_count; i++)
-        pthread_join(pool->threads[i], NULL);
-    pool->thread_count = 0;
 }
 
 void thread_pool_free(struct thread_pool *pool)
@@ -113,6 +108,8 @@ void thread_pool_free(struct thread_pool *pool)
     if (!pool)
         return;
     thread_pool_stop(pool);
+    for (int i = 0; i < pool->thread_count; i++)
+        pthread_join(pool->threads[i], NULL);
     pthread_cond_destroy(&pool->changed);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);

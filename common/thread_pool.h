@@ -30,10 +30,10 @@ void thread_pool_enter(void);
 enum error thread_pool_new(struct thread_pool **ret_pool) MUST_CHECK;
 /* Any thread. ERROR_UNAVAILABLE: the queue is full, or the pool is stopping. */
 enum error thread_pool_add(struct thread_pool *pool, struct pool_job *job) MUST_CHECK;
-/* Refuses new jobs, asks running ones to stop, runs queued ones, so that every job reports back,
- * and joins the threads. NULL and a second call are legal. */
+/* Refuses new jobs, and asks the others, queued or running, to end at once: every job still reports
+ * back. Waits for none. A second call is legal. */
 void thread_pool_stop(struct thread_pool *pool);
-/* The same, and frees it. NULL is legal. */
+/* The same; waits for the jobs, and frees the pool. NULL is legal. */
 void thread_pool_free(struct thread_pool *pool);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/command/options.h"
+#include "common/hang.h"
 #include "common/http/housekeeper.h"
 #include "common/http/listener.h"
 #include "common/http/server_state.h"
@@ -16,6 +17,7 @@
 
 #define DRAIN_MS 10000
 #define DRAIN_AT_ONCE_MS 2000 /* a process that wants to write to a frame waits this long */
+#define CLOSE_MS 5000         /* for what still runs after that */
 #define LOOK_MS 100           /* interval of checks_result() */
 #define ANNOUNCE_BYTES 320
 
@@ -88,11 +90,23 @@ static enum error serve_until_stopped(struct server *server, struct service *ser
     return service_finish(service);
 }
 
+/* A thread may hang in a file of a token, a key or a frame. */
+static void close_all(struct server *server, struct service *service, struct guard *guard)
+{
+    struct hang hang;
+    hang_begin(&hang, CLOSE_MS, "while a disk does not answer; what was answered is kept");
+    server_close(server);
+    service_free(service);
+    guard_close(guard);
+    hang_end(&hang);
+}
+
 static enum error serve(struct serve_options *options)
 {
     struct guard *guard = NULL;
     struct server *server = NULL;
     struct service *service = NULL;
+    struct error_report outcome;
     char url[LISTENER_URL_BYTES];
     int descriptor;
     options->guard.grammar = &sampler_tokens;
@@ -118,10 +132,9 @@ static enum error serve(struct serve_options *options)
         log_info("stopping: %s", error_message());
         error = OK;
     }
-    server_close(server);
-    service_free(service);
-    guard_close(guard);
-    return error;
+    error_report_take(error, &outcome);
+    close_all(server, service, guard);
+    return error_restore(&outcome);
 }
 
 static enum error run(const struct program *program, int argc, char **argv)

@@ -4,6 +4,7 @@ servers, disks. The times are printed; they are told by naps, so that a machine 
 
 import contextlib
 import gzip
+import json
 import os
 import re
 import select
@@ -540,6 +541,26 @@ def test_a_signal_ends_a_server_that_measures_a_column(stall, request, sampler):
     asking.join()
     report("SIGTERM", request.node.callspec.id, seconds)
     assert answers[0].status == 503 and os.path.basename(stall.store) in answers[0].text, answers[0].text
+
+
+@pytest.mark.threads
+def test_a_signal_ends_a_server_whose_tokens_hang(sampler, tmp_path):
+    """It was told to read them again, from a file server that is away."""
+    source, folder = tmp_path / "source", tmp_path / "mounted"
+    for one in (source, folder):
+        one.mkdir()
+    (source / "tokens.json").write_text(json.dumps({"tokens": [{"name": "all", "sha256": "0" * 64, "scopes": ["read"], "streams": ["*"]}]}))
+    mounted = StallingFiles(source, folder)
+    try:
+        server = sampler("--store", "range:100", "--token-file", folder / "tokens.json", env={"ASAN_OPTIONS": "detect_leaks=0"})
+        mounted.mode = "hang"
+        server.signal(signal.SIGHUP)
+        wait_for(lambda: mounted.asked > 0, "nothing was read")
+        server.terminate()
+        wait_for(lambda: is_over(server.process.pid), "it goes on")
+    finally:
+        mounted.close()
+    assert server.wait() == 128 + signal.SIGTERM and "what was answered is kept" in server.stderr, server.stderr
 
 
 def goes_on(stall, logdir, *more):
