@@ -32,7 +32,7 @@ async function textOf(answer) {
 }
 
 async function change(method, path) {
-  if (acting.busy) return "";
+  if (acting.busy) throw new Error("The change before is not answered yet.");
   acting.busy = true;
   try {
     return await textOf(await fetchHere(path, AbortSignal.timeout(VIEW_PATIENCE_MS), method));
@@ -102,7 +102,7 @@ function whereText(id, place) {
   const at = place.positions ? place.positions.map(formatCount).join(", ") : formatCount(place.position);
   const { read } = acting.stream;
   let { state } = place;
-  if (place.passed) state = "passed over by a seek";
+  if (place.passed) state = "passed over";
   else if (state === "ahead") state = read && place.position < read.position ? "read by index" : "still ahead";
   return `${what}: position ${at}, ${epoch}, ${state}${place.worker ? ` by ${place.worker}` : ""}.`;
 }
