@@ -20,19 +20,13 @@
 #include "sampler/api/handler.h"
 #include "sampler/api/live_json.h"
 #include "sampler/api/routes.h"
+#include "sampler/api/stream_json.h"
 
 #define LIVE_LIMIT_BYTES ((size_t)64 << 20)
 #define LIVE_STREAMS 100
 #define LIVE_WORKERS 200
 #define DENSITY_POSITIONS 4096
 #define WORKERS_SEEN 4096 /* of which LIVE_WORKERS are chosen */
-
-static const char *state_name(enum stream_state state)
-{
-    if (state == STREAM_PAUSED)
-        return "paused";
-    return state == STREAM_ENDED ? "ended" : "running";
-}
 
 /* Units per position, near the last ones; 1 unless the design skips positions. */
 static double density(const struct sampling_plan *plan, int64_t position)
@@ -70,7 +64,8 @@ static void add_status(const struct stream_status *status, struct buffer *out)
                  ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64 ",\"acked\":%" PRId64
                  ",\"redelivered\":%" PRId64 ",\"state\":\"%s\"",
                  status->generation, status->position, status->epoch, status->leased,
-                 status->waiting, status->acked, status->redelivered, state_name(status->state));
+                 status->waiting, status->acked, status->redelivered,
+                 stream_state_name(status->state));
 }
 
 static void add_left(const char *key, int64_t positions, double rate, struct buffer *out)
@@ -101,13 +96,12 @@ static void add_reading(struct stream *stream, const struct history_rates *rates
     buffer_add_text(out, "}");
 }
 
-static void add_rates(const struct sampling_plan *plan, const struct stream_status *status,
-                      const struct history_rates *rates, struct buffer *out)
+/* `units`: per position. */
+static void add_rates(const struct batching *batching, const struct stream_status *status,
+                      const struct history_rates *rates, double units, struct buffer *out)
 {
-    const struct batching *batching = &plan->batching;
     int64_t end = batching_end(batching);
     int64_t epoch_end = (status->epoch + 1) * batching->epoch_positions;
-    double units = density(plan, status->position);
     buffer_print(out,
                  ",\"rate\":{\"seconds\":%.1f,\"ids\":%.6g,\"batches\":%.6g,\"acks\":%.6g,"
                  "\"redeliveries\":%.6g}",
@@ -160,13 +154,14 @@ static void add_stream(struct stream *stream, struct live *live, struct buffer *
     const char *name = stream_definition(stream)->name;
     const struct sampling_plan *plan = stream_plan(stream);
     stream_status(stream, &status);
+    double units = density(plan, status.position);
     (void)history_rates(history, name, status.generation, &rates);
     add_definition(stream, out);
     add_status(&status, out);
     add_ended(history, name, &status, out);
-    add_rates(plan, &status, &rates, out);
+    add_rates(&plan->batching, &status, &rates, units, out);
     add_reading(stream, &rates, out);
-    add_course(history, name, status.generation, density(plan, status.position), out);
+    add_course(history, name, status.generation, units, out);
 }
 
 /* ---- the chosen one ----------------------------------------------------- */

@@ -7,7 +7,11 @@
 
 #include "common/json.h"
 
-static const char *const state_names[] = {"running", "paused", "ended", "unavailable"};
+const char *stream_state_name(enum stream_state state)
+{
+    static const char *const names[] = {"running", "paused", "ended", "unavailable"};
+    return names[state];
+}
 
 static void add_definition(struct buffer *buffer, const struct stream_definition *definition,
                            const struct stream_binding *binding)
@@ -67,7 +71,7 @@ static void add_status(struct buffer *buffer, const struct stream_definition *de
                  status->generation, binding->units, definition->epochs,
                  tail_name(definition->tail), status->position, status->epoch,
                  binding->epoch_positions, status->leased, status->acked, status->redelivered,
-                 state_names[status->state]);
+                 stream_state_name(status->state));
 }
 
 enum error stream_text_add(struct buffer *buffer, struct stream *stream)

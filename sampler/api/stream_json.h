@@ -7,6 +7,9 @@
 #include "common/error.h"
 #include "sampler/stream/stream.h"
 
+/* "running", ... "unavailable". */
+const char *stream_state_name(enum stream_state state);
+
 /* Appends {"name":...,"state":"running"}; the design's own fields are on the same level, as in POST
  * /streams. */
 enum error stream_text_add(struct buffer *buffer, struct stream *stream);
