@@ -105,11 +105,17 @@ static void answer_group(struct journal *journal, uint64_t end, uint64_t room, i
     pthread_mutex_lock(journal->owner.mutex);
 }
 
+/* Did journal_watch() give up on it? At the end, the condition alone does not say so. */
+static bool is_given_up(const struct journal *journal)
+{
+    return journal->condition == JOURNAL_FAILING || journal->undoing;
+}
+
 /* The mutex is held before and after, but not meanwhile. */
 static enum error commit(struct journal *journal)
 {
     enum error error = make_room_for_group(journal);
-    if (!error && journal->condition != JOURNAL_FAILING) {
+    if (!error && !is_given_up(journal)) {
         uint64_t end = journal->end;
         uint64_t room = journal->file.room;
         journal->group = journal->pending;
@@ -124,10 +130,10 @@ static enum error commit(struct journal *journal)
         int64_t took_ns = clock_now_ns() - started_ns;
 
         pthread_mutex_lock(journal->owner.mutex);
-        if (!error && journal->condition != JOURNAL_FAILING)
+        if (!error && !is_given_up(journal))
             answer_group(journal, end, room, took_ns);
     }
-    if (journal->condition == JOURNAL_FAILING) /* journal_watch() gave up on it */
+    if (is_given_up(journal))
         return error_restore(&journal->failure);
     if (!error)
         return OK;

@@ -1259,6 +1259,40 @@ static void test_a_disk_that_hangs_answers_in_time(void **unused)
     check_hanging(DURABILITY_PROCESS, false, 0); /* pwrite() */
 }
 
+static void hang_at_the_end(void)
+{
+    if (hangs-- > 0)
+        return;
+    at_call = NULL;
+    watch_late();
+    wait_for_refusal();
+    for (int i = 1; i < 3; i++)
+        assert_true(patient[i].calls == 1 && patient[i].waiter.error == ERROR_IO);
+}
+
+/* What the end commits is refused as ever, and the next start finds a sound journal. */
+static void test_a_disk_that_hangs_at_the_end(void **unused)
+{
+    (void)unused;
+    for (int calls = 0; calls < 2; calls++) { /* pwrite(), fdatasync() */
+        unit_folder_make(owner.folder);
+        open_owner(DURABILITY_FSYNC);
+        assert_ok(append(7, NULL));
+        commit();
+        assert_ok(append(1007, &patient[1]));
+        assert_ok(append(2007, &patient[2]));
+        hangs = calls;
+        at_call = hang_at_the_end;
+        assert_ok(journal_finish(owner.journal));
+        assert_null(at_call); /* it hung */
+        close_owner();
+        open_owner(DURABILITY_FSYNC);
+        assert_int_equal(owner.count, 1);
+        close_owner();
+        unit_folder_remove(owner.folder);
+    }
+}
+
 /* Somebody comes while it hangs. */
 static void hang_and_append(void)
 {
@@ -1566,6 +1600,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_page_that_was_torn),
     cmocka_unit_test(test_what_could_not_be_kept_goes_back),
     cmocka_unit_test(test_a_disk_that_hangs_answers_in_time),
+    cmocka_unit_test(test_a_disk_that_hangs_at_the_end),
     cmocka_unit_test(test_a_compaction_that_hangs),
     cmocka_unit_test(test_who_lost_the_folder_answers_nothing),
     cmocka_unit_test(test_two_starts_at_once),
