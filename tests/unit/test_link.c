@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers trainer/wire/link: a name of several addresses, of which one does not answer, and a name server
- * that takes longer than an attempt. */
+/*
+ * Covers trainer/wire/link: a name of several addresses, of which one does not answer; a name
+ * server that takes longer than an attempt; a socket that is connected to itself.
+ */
 #include "tests/unit/wire_unit.h"
 
 #include <netdb.h>
@@ -16,6 +18,17 @@ static _Atomic bool answers; /* does the name server, for the name "slow"? */
 static _Atomic int asked;    /* how often it was */
 static int listener, lost_listener, callers[CALLERS];
 static uint16_t port;
+static bool is_own_port; /* is the caller's the one that it calls? */
+
+int __real_connect(int descriptor, const struct sockaddr *address, socklen_t length);
+int __wrap_connect(int descriptor, const struct sockaddr *address, socklen_t length);
+
+int __wrap_connect(int descriptor, const struct sockaddr *address, socklen_t length)
+{
+    if (is_own_port)
+        assert_int_equal(bind(descriptor, address, length), 0);
+    return __real_connect(descriptor, address, length);
+}
 
 int __real_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
                        struct addrinfo **ret_list);
@@ -140,11 +153,27 @@ static void test_a_link_is_closed_before_its_name_is_known(void **state)
     atomic_store(&answers, true);
 }
 
+/* Nobody listens, and the system takes the port that is called as the caller's. */
+static void test_a_socket_is_not_its_own_server(void **state)
+{
+    struct link link;
+    uint16_t free_port;
+    (void)state;
+    close(listen_anywhere(&free_port));
+    link_init(&link, "parameter server 0", FOUND, free_port);
+    is_own_port = true;
+    assert_fails(link_open(&link, clock_deadline_ns(2000)), ERROR_NETWORK,
+                 "parameter server 0: Connection refused");
+    is_own_port = false;
+    assert_int_equal(link.descriptor, -1);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_another_address_is_tried, prepare, clear),
     cmocka_unit_test_setup_teardown(test_what_has_arrived_counts_after_the_deadline, prepare,
                                     clear),
     cmocka_unit_test_setup_teardown(test_no_address_answers, prepare, clear),
+    cmocka_unit_test(test_a_socket_is_not_its_own_server),
     cmocka_unit_test_setup_teardown(test_a_name_server_that_takes_longer_than_an_attempt, prepare,
                                     clear),
     cmocka_unit_test_setup_teardown(test_a_link_is_closed_before_its_name_is_known, prepare, clear),

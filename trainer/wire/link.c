@@ -113,6 +113,17 @@ enum error link_await(struct link *link, int64_t deadline_ns)
     return poll_for(link, POLLIN, deadline_ns);
 }
 
+/* While nobody listens on a port of those from which the system takes a caller's, it may take that
+ * one: the socket is then its own peer, and keeps the server from its port. */
+static bool is_own_peer(int descriptor)
+{
+    struct sockaddr_storage here, there;
+    socklen_t here_bytes = sizeof(here), there_bytes = sizeof(there);
+    return getsockname(descriptor, (struct sockaddr *)&here, &here_bytes) == 0 &&
+           getpeername(descriptor, (struct sockaddr *)&there, &there_bytes) == 0 &&
+           here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
+}
+
 static enum error connect_to(struct link *link, const struct addrinfo *address, int64_t deadline_ns)
 {
     int number = 0;
@@ -121,15 +132,16 @@ static enum error connect_to(struct link *link, const struct addrinfo *address, 
     if (link->descriptor < 0)
         return fail(link, errno);
     link_set_options(link->descriptor);
-    if (connect(link->descriptor, address->ai_addr, address->ai_addrlen) == 0)
-        return OK;
-    if (errno != EINPROGRESS)
+    if (connect(link->descriptor, address->ai_addr, address->ai_addrlen) != 0 &&
+        errno != EINPROGRESS)
         return fail(link, errno);
     enum error error = wait_ready(link, POLLOUT, deadline_ns);
     if (error)
         return error;
     if (getsockopt(link->descriptor, SOL_SOCKET, SO_ERROR, &number, &length) != 0)
         number = errno;
+    if (number == 0 && is_own_peer(link->descriptor))
+        number = ECONNREFUSED;
     return number == 0 ? OK : fail(link, number);
 }
 
