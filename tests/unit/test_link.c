@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Covers trainer/wire/link: a name of several addresses, of which one does not answer; a name
- * server that takes longer than an attempt; a socket that is connected to itself.
+ * server that takes longer than an attempt; a socket that is connected to itself; large frames.
  */
 #include "tests/unit/wire_unit.h"
 
 #include <netdb.h>
+#include <pthread.h>
 
 #include "trainer/wire/link.h"
 
@@ -168,11 +169,71 @@ static void test_a_socket_is_not_its_own_server(void **state)
     assert_int_equal(link.descriptor, -1);
 }
 
+/* ---- frames that take longer than any pause within them -------------------- */
+
+#define LARGE_BYTES 30000000
+#define PIECE_BYTES 1000000
+#define PATIENCE_MS 2000
+
+static char large[LARGE_BYTES];
+static int far_end;
+
+/* A second for each piece. */
+static void *take_slowly(void *context)
+{
+    static char piece[PIECE_BYTES];
+    (void)context;
+    for (size_t left = LARGE_BYTES + sizeof(struct wire_header); left > 0;) {
+        ssize_t got = recv(far_end, piece, left < PIECE_BYTES ? left : PIECE_BYTES, MSG_WAITALL);
+        if (got <= 0)
+            break;
+        left -= (size_t)got;
+        pass(1);
+    }
+    return NULL;
+}
+
+static void *give_slowly(void *context)
+{
+    (void)context;
+    for (size_t at = 0; at < LARGE_BYTES; at += PIECE_BYTES) {
+        if (send(far_end, large + at, PIECE_BYTES, MSG_NOSIGNAL) != PIECE_BYTES)
+            break;
+        pass(1);
+    }
+    return NULL;
+}
+
+static void test_a_large_frame_may_take_its_time(void **state)
+{
+    struct iovec part = {large, sizeof(large)};
+    struct wire_header header = {.type = WIRE_PUSH};
+    struct link link;
+    (void)state;
+    link_init(&link, "parameter server 0", FOUND, port);
+    assert_ok(link_open(&link, clock_deadline_ns(PATIENCE_MS)));
+    far_end = accept(listener, NULL, NULL);
+    assert_true(far_end >= 0);
+    for (int gives = 0; gives < 2; gives++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, gives ? give_slowly : take_slowly, NULL), 0);
+        int64_t deadline_ns = clock_deadline_ns(PATIENCE_MS);
+        enum error error = gives ? link_read(&link, large, sizeof(large), deadline_ns)
+                                 : link_send(&link, &header, &part, 1, deadline_ns);
+        pthread_join(thread, NULL);
+        assert_ok(error);
+    }
+    atomic_store(&skew_ns, 0);
+    close(far_end);
+    link_close(&link);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_another_address_is_tried, prepare, clear),
     cmocka_unit_test_setup_teardown(test_what_has_arrived_counts_after_the_deadline, prepare,
                                     clear),
     cmocka_unit_test_setup_teardown(test_no_address_answers, prepare, clear),
+    cmocka_unit_test_setup_teardown(test_a_large_frame_may_take_its_time, prepare, clear),
     cmocka_unit_test(test_a_socket_is_not_its_own_server),
     cmocka_unit_test_setup_teardown(test_a_name_server_that_takes_longer_than_an_attempt, prepare,
                                     clear),

@@ -211,6 +211,7 @@ static void advance(struct iovec **parts, size_t *count, size_t bytes)
 static enum error send_parts(struct link *link, struct iovec *parts, size_t count,
                              int64_t deadline_ns)
 {
+    int64_t patience_ms = clock_left_ms(deadline_ns);
     advance(&parts, &count, 0);
     while (count > 0) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
@@ -218,7 +219,7 @@ static enum error send_parts(struct link *link, struct iovec *parts, size_t coun
         if (sent > 0) {
             advance(&parts, &count, (size_t)sent);
         } else if (sent < 0 && errno == EAGAIN) {
-            enum error error = wait_ready(link, POLLOUT, deadline_ns);
+            enum error error = wait_ready(link, POLLOUT, clock_deadline_ns(patience_ms));
             if (error)
                 return error;
         } else if (errno != EINTR) {
@@ -239,13 +240,14 @@ enum error link_send(struct link *link, struct wire_header *header, const struct
 enum error link_read(struct link *link, void *out, size_t bytes, int64_t deadline_ns)
 {
     char *at = out;
+    int64_t patience_ms = clock_left_ms(deadline_ns);
     while (bytes > 0) {
         ssize_t got = recv(link->descriptor, at, bytes, 0);
         if (got > 0) {
             at += got;
             bytes -= (size_t)got;
         } else if (got < 0 && errno == EAGAIN) {
-            enum error error = wait_ready(link, POLLIN, deadline_ns);
+            enum error error = wait_ready(link, POLLIN, clock_deadline_ns(patience_ms));
             if (error)
                 return error;
         } else if (got == 0 || errno != EINTR) {
