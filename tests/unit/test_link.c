@@ -31,6 +31,19 @@ int __wrap_connect(int descriptor, const struct sockaddr *address, socklen_t len
     return __real_connect(descriptor, address, length);
 }
 
+static bool is_short_of_memory; /* is the system, for what is sent? */
+
+ssize_t __real_sendmsg(int descriptor, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags);
+
+ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
+{
+    if (!is_short_of_memory)
+        return __real_sendmsg(descriptor, message, flags);
+    errno = ENOMEM;
+    return -1;
+}
+
 int __real_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
                        struct addrinfo **ret_list);
 int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
@@ -169,6 +182,21 @@ static void test_a_socket_is_not_its_own_server(void **state)
     assert_int_equal(link.descriptor, -1);
 }
 
+/* The connection is lost for it, and tried again as any other. */
+static void test_a_frame_that_there_is_no_memory_for(void **state)
+{
+    struct wire_header header = {.type = WIRE_HELLO};
+    struct link link;
+    (void)state;
+    link_init(&link, "parameter server 0", FOUND, port);
+    assert_ok(link_open(&link, clock_deadline_ns(2000)));
+    is_short_of_memory = true;
+    assert_fails(link_send(&link, &header, NULL, 0, clock_deadline_ns(2000)), ERROR_NETWORK,
+                 "parameter server 0: Cannot allocate memory");
+    is_short_of_memory = false;
+    assert_int_equal(link.descriptor, -1);
+}
+
 /* ---- frames that take longer than any pause within them -------------------- */
 
 #define LARGE_BYTES 30000000
@@ -235,6 +263,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_no_address_answers, prepare, clear),
     cmocka_unit_test_setup_teardown(test_a_large_frame_may_take_its_time, prepare, clear),
     cmocka_unit_test(test_a_socket_is_not_its_own_server),
+    cmocka_unit_test_setup_teardown(test_a_frame_that_there_is_no_memory_for, prepare, clear),
     cmocka_unit_test_setup_teardown(test_a_name_server_that_takes_longer_than_an_attempt, prepare,
                                     clear),
     cmocka_unit_test_setup_teardown(test_a_link_is_closed_before_its_name_is_known, prepare, clear),

@@ -10,7 +10,19 @@
 #define LARGE 5000000
 
 static struct peer *peer;
-static int other; /* the far end */
+static int other;               /* the far end */
+static bool is_short_of_memory; /* is the system, for what is sent? */
+
+ssize_t __real_sendmsg(int descriptor, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags);
+
+ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
+{
+    if (!is_short_of_memory)
+        return __real_sendmsg(descriptor, message, flags);
+    errno = ENOMEM;
+    return -1;
+}
 
 static int connect_both(void **state)
 {
@@ -140,6 +152,17 @@ static void test_what_the_socket_does_not_take_is_kept(void **state)
     free(got);
 }
 
+/* It costs one connection, and not the server. */
+static void test_a_frame_that_there_is_no_memory_for(void **state)
+{
+    struct wire_header header = {.type = WIRE_VALUES};
+    (void)state;
+    is_short_of_memory = true;
+    assert_fails(peer_send(peer, &header, NULL, 0), ERROR_NETWORK,
+                 "a test: Cannot allocate memory");
+    is_short_of_memory = false;
+}
+
 static void test_a_refusal_brings_code_and_text(void **state)
 {
     (void)state;
@@ -198,6 +221,7 @@ static const struct CMUnitTest tests[] = {
     PEER_TEST(test_what_is_announced_too_large_is_refused_before_it_comes),
     PEER_TEST(test_nonsense_and_ends),
     PEER_TEST(test_what_the_socket_does_not_take_is_kept),
+    PEER_TEST(test_a_frame_that_there_is_no_memory_for),
     PEER_TEST(test_a_refusal_brings_code_and_text),
     PEER_TEST(test_a_set_in_a_frame_comes_back),
 };

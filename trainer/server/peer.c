@@ -44,7 +44,8 @@ static enum error gone(const struct peer *peer, int number)
 {
     if (number == 0)
         return error_set(ERROR_NETWORK, "%s closed the connection", peer->name);
-    return error_set_errno(ERROR_NETWORK, number, "%s", peer->name);
+    (void)error_set_errno(ERROR_NETWORK, number, "%s", peer->name);
+    return ERROR_NETWORK; /* for lack of memory, too: others may go on */
 }
 
 /* Reads up to `bytes` into `to`; *ret_got 0: nothing is available now. */

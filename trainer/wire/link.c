@@ -64,7 +64,8 @@ static enum error fail(struct link *link, int number)
     link_close(link);
     if (number == 0)
         return error_set(ERROR_NETWORK, "%s closed the connection", link->name);
-    return error_set_errno(ERROR_NETWORK, number, "%s", link->name);
+    (void)error_set_errno(ERROR_NETWORK, number, "%s", link->name);
+    return ERROR_NETWORK; /* for lack of memory, too: another connection may find some */
 }
 
 /* Is the wait over because the program must stop? */
