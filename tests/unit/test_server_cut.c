@@ -12,6 +12,7 @@
 static struct served served;
 static struct wire_header values;
 static uint64_t generation;
+static bool is_saved_end; /* does the checkpoint that was asserted last say that training ended? */
 
 static int prepare(void **state)
 {
@@ -143,6 +144,7 @@ static void assert_saved(int64_t step, float own, float other)
     assert_non_null(newest);
     assert_int_equal(checkpoint_step(newest), step);
     assert_ok(checkpoint_read_state(newest, &layout, all));
+    is_saved_end = checkpoint_get_facts(newest)->position.ended;
     checkpoint_close(newest);
     assert_true(all[0] == own && all[1] == other);
 }
@@ -308,6 +310,33 @@ static void test_another_server_leaves_without_a_cut(void **state)
     assert_saved(1, -1, 7);
     say(server, leaving, NULL, 0);
     expect(server, WIRE_STORED);
+    close(server);
+    close(worker);
+}
+
+/* The stream ends while copies are on their way: that is not the cut's end. */
+static void test_a_cut_before_the_last_batch_is_not_the_end(void **state)
+{
+    static const float copy[OTHER] = {7, 8};
+    int server;
+    (void)state;
+    served.options.coordinator.save_ms = 60000;
+    int worker = begin(&server);
+    pull(worker, 0);
+    push(worker, 0, WIRE_NONE, -1);
+    pass(61);
+    int64_t cut = unite(server, 1);
+    say(server, word(WIRE_COPIED, cut), NULL, 0);
+    push(worker, 1, 0, -2);
+    struct wire_header none = pull_header();
+    none.generation = generation;
+    none.batch = 2;
+    none.done = 1;
+    say(worker, none, NULL, 0);
+    clock_sleep_ms(60);
+    say(server, word(WIRE_COPY, cut), copy, sizeof(copy));
+    assert_saved(1, -1, 7);
+    assert_false(is_saved_end);
     close(server);
     close(worker);
 }
@@ -1064,6 +1093,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_another_server_asks_for_a_cut),
     TEST(test_another_server_leaves_without_a_cut),
     TEST(test_a_server_that_is_lost_before_its_copy),
+    TEST(test_a_cut_before_the_last_batch_is_not_the_end),
     TEST(test_words_that_no_server_says),
     TEST(test_a_server_that_lost_its_connection_keeps_its_shard),
     TEST(test_a_server_that_comes_by_a_second_connection),

@@ -216,11 +216,13 @@ static enum error put_off_save(struct coordinator *coordinator, int64_t step, en
     return OK;
 }
 
-/* No batch follows those that are done: the stream has ended, or an evaluator stopped it. */
-static bool has_early_end(const struct coordinator *coordinator)
+/* Does no batch follow those of a state? The stream has ended, or an evaluator stopped it. */
+static bool is_early_end(const struct coordinator *coordinator, int64_t step,
+                         const struct index_set *batches)
 {
-    return batch_ledger_is_finished(&coordinator->ledger) ||
-           coordinator->last < coordinator->options.train_steps;
+    int64_t end = coordinator->ledger.end, last = coordinator->last;
+    bool is_stopped = last < coordinator->options.train_steps && step >= last;
+    return is_stopped || index_set_gap(batches, 0, end).first >= end;
 }
 
 /* All states have arrived: saves them. */
@@ -231,7 +233,7 @@ static enum error save_cut(struct coordinator *coordinator)
     float *state = cut->state;
     enum error error = index_set_copy(&coordinator->facts.done, &cut->batches);
     cut->state = NULL;
-    coordinator->facts.position.ended = has_early_end(coordinator);
+    coordinator->facts.position.ended = is_early_end(coordinator, cut->step, &cut->batches);
     coordinator->facts.position.stopped = coordinator->facts.position.ended && coordinator->stopped;
     coordinator->facts.position.stream.epochs = coordinator_epochs(coordinator);
     if (error) {
@@ -353,8 +355,10 @@ uint16_t coordinator_saved_bit(struct coordinator *coordinator)
  * processes wait for. */
 bool cut_is_saved(const struct coordinator *coordinator)
 {
-    bool is_told = coordinator->facts.position.ended || !has_early_end(coordinator);
-    return is_told && logdir_newest_step(coordinator->logdir) == coordinator_step(coordinator);
+    int64_t step = coordinator_step(coordinator);
+    bool is_told = coordinator->facts.position.ended ||
+                   !is_early_end(coordinator, step, &coordinator->held->applied);
+    return is_told && logdir_newest_step(coordinator->logdir) == step;
 }
 
 /* A group's GPUs have made steps that this server's state lacks: a newer state is on its way. */
