@@ -442,10 +442,9 @@ static void test_an_evaluator_ends_it(void **state)
 
 /* The step with which it ends is saved already: it is saved again, as the end, for which the
  * evaluator waits. */
-static void test_an_evaluator_ends_it_with_a_saved_step(void **state)
+static void end_with_a_saved_step(bool is_refused)
 {
     char id[GROUP_ID_BYTES] = "another";
-    (void)state;
     served.options.coordinator.save_ms = 2000;
     begin();
     beat(0, 1, false);
@@ -462,12 +461,30 @@ static void test_an_evaluator_ends_it_with_a_saved_step(void **state)
     expect(workers[0], WIRE_NEWS);
     expect(workers[1], WIRE_GROUP);
     beat_until_wanted(1, true);
+    int before = atomic_load(&refused);
+    atomic_store(&is_disk_broken, is_refused);
     say_state(1, 4);
+    for (int i = 0; i < 1000 && is_refused && atomic_load(&refused) == before; i++)
+        clock_sleep_ms(5);
+    atomic_store(&is_disk_broken, false);
     for (int i = 0; i < 1000 && beat(0, 1, true).over == 0; i++)
         clock_sleep_ms(5);
     assert_int_equal(beat(0, 1, true).over, 1);
     assert_saved(1, 2, 4, true);
     hang_up();
+}
+
+static void test_an_evaluator_ends_it_with_a_saved_step(void **state)
+{
+    (void)state;
+    end_with_a_saved_step(false);
+}
+
+/* What the disk refused at first is not the end that was saved. */
+static void test_an_end_that_is_not_saved_at_once(void **state)
+{
+    (void)state;
+    end_with_a_saved_step(true);
 }
 
 /* ---- words that cannot be ------------------------------------------------- */
@@ -520,6 +537,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_another_server_goes_on),
     TEST(test_an_evaluator_ends_it),
     TEST(test_an_evaluator_ends_it_with_a_saved_step),
+    TEST(test_an_end_that_is_not_saved_at_once),
     TEST(test_nonsense_is_refused),
 };
 

@@ -202,6 +202,7 @@ static enum error put_off_save(struct coordinator *coordinator, int64_t step, en
     bool is_last = coordinator_is_finished(coordinator);
     if (!error)
         return OK;
+    coordinator->facts.position.ended = false; /* no checkpoint tells it */
     if (is_last && coordinator->last_by_ns == 0)
         coordinator->last_by_ns = clock_deadline_ns(SAVER_LAST_MS);
     if (error == ERROR_INPUT || error == ERROR_CONFLICT ||
