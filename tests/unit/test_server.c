@@ -319,6 +319,25 @@ static void test_the_stream_ends(void **state)
     assert_true(ended);
 }
 
+/* As with more epochs: a process that waits for server 0 would else find that it is over. */
+static void test_a_training_that_goes_on_after_its_end_says_so(void **state)
+{
+    bool ended = true;
+    test_the_stream_ends(state);
+    start_server(&served);
+    int worker = call_next(&served, 0);
+    assert_range(pull(worker, -2), 2, 66);
+    assert_int_equal(saved_step(&ended), 2);
+    assert_true(ended); /* nothing was learnt so far */
+    push(worker, 2, -3);
+    for (int i = 0; i < 1000 && ended; i++) {
+        assert_int_equal(saved_step(&ended), 2);
+        clock_sleep_ms(5);
+    }
+    assert_false(ended);
+    close(worker);
+}
+
 static void test_what_is_given_back_at_the_end_is_shared(void **state)
 {
     (void)state;
@@ -1269,6 +1288,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_towards_the_end_work_is_shared),
     TEST(test_another_generation_is_stale),
     TEST(test_the_stream_ends),
+    TEST(test_a_training_that_goes_on_after_its_end_says_so),
     TEST(test_what_is_given_back_at_the_end_is_shared),
     TEST(test_streams_that_end_at_different_times),
     TEST(test_a_silent_workers_batches_are_granted_to_others),

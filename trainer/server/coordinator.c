@@ -117,9 +117,11 @@ static enum error load(struct coordinator *coordinator, float *state, int64_t *r
         return error;
     if (newest) {
         *ret_step = checkpoint_step(newest);
+        const struct checkpoint_facts *facts = checkpoint_get_facts(newest);
+        coordinator->facts.position.ended = facts->position.ended;
         error = checkpoint_read_state(newest, &coordinator->layout, state);
         if (!error)
-            error = index_set_copy(&coordinator->facts.done, &checkpoint_get_facts(newest)->done);
+            error = index_set_copy(&coordinator->facts.done, &facts->done);
         checkpoint_close(newest);
         return error;
     }
@@ -214,9 +216,12 @@ static enum error begin_generation(struct coordinator *coordinator)
         error = begin_own(coordinator, state, step);
     for (size_t i = 1; i < coordinator->options.servers && !error; i++)
         error = restore(coordinator, &coordinator->remotes[i], state, step);
-    if (!error && logdir_newest_step(coordinator->logdir) < 0) {
-        free(coordinator->initial);
+    free(coordinator->initial);
+    coordinator->initial = NULL;
+    if (!error &&
+        (logdir_newest_step(coordinator->logdir) < 0 || coordinator->facts.position.ended)) {
         coordinator->initial = state;
+        coordinator->initial_step = step;
         state = NULL;
     }
     free(state);

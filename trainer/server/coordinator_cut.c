@@ -327,12 +327,14 @@ enum error cut_save_initial(struct coordinator *coordinator)
 {
     struct checkpoint_snapshot *snapshot = NULL;
     float *state = coordinator->initial;
+    int64_t step = coordinator->initial_step;
     coordinator->initial = NULL;
+    coordinator->facts.position.ended = coordinator->facts.position.stopped = false;
     enum error error =
-        checkpoint_snapshot_of(state, 0, &coordinator->layout, &coordinator->facts, &snapshot);
+        checkpoint_snapshot_of(state, step, &coordinator->layout, &coordinator->facts, &snapshot);
     if (!error)
         error = saver_start(coordinator->saver, snapshot);
-    return put_off_save(coordinator, 0, error);
+    return put_off_save(coordinator, step, error);
 }
 
 int64_t coordinator_pause_ns(const struct coordinator *coordinator)

@@ -78,7 +78,10 @@ struct coordinator {
     uint64_t generation;
     struct batch_ledger ledger;
     int64_t epochs; /* the most that a worker's stream had so far; 0: none has come */
-    float *initial; /* [layout.state], owned: to be saved with the first batch; NULL: saved */
+    /* [layout.state], owned: a state that the logdir lacks, or has as that of an ended training. It
+     * is saved with the first batch; NULL: none. */
+    float *initial;
+    int64_t initial_step;
 
     struct cut cut;
     int64_t again_ns;      /* synchronous: when to examine waiting requests again */
@@ -153,7 +156,8 @@ void cut_want(struct coordinator *coordinator);
 /* Does what is due for cuts and saves. */
 enum error cut_tick(struct coordinator *coordinator) MUST_CHECK;
 /* Saves the initial state, once a batch has arrived: a start that fails earlier leaves nothing that
- * a later one would have to agree with. */
+ * a later one would have to agree with. A training that goes on after its end says so: processes
+ * that wait for server 0 would take it for over. */
 enum error cut_save_initial(struct coordinator *coordinator) MUST_CHECK;
 /* Is the current state that of the newest checkpoint? */
 bool cut_is_saved(const struct coordinator *coordinator);
