@@ -487,6 +487,35 @@ static void test_an_end_that_is_not_saved_at_once(void **state)
     end_with_a_saved_step(true);
 }
 
+/* They were made between two words of a member; then another one was lost, and the last step is the
+ * first of a group. */
+static void test_steps_that_nobody_had_told(void **state)
+{
+    char id[GROUP_ID_BYTES] = "another";
+    (void)state;
+    begin();
+    assert_int_equal(shutdown(workers[1], SHUT_RDWR), 0);
+    struct wire_header header = {.type = WIRE_JOIN,
+                                 .generation = generation,
+                                 .batch = WIRE_NONE,
+                                 .done = WIRE_NONE,
+                                 .step = LAST};
+    say(workers[0], header, NULL, 0);
+    header = expect(workers[0], WIRE_GROUP);
+    assert_int_equal(header.step, LAST);
+    group = header.batch;
+    header = (struct wire_header){.type = WIRE_ID, .generation = generation, .batch = group};
+    say(workers[0], header, id, sizeof(id));
+    expect(workers[0], WIRE_NEWS);
+    for (int i = 0; i < 1000 && !wants_state(beat(0, LAST, true)); i++)
+        clock_sleep_ms(5);
+    say_state(LAST, 5);
+    for (int i = 0; i < 1000 && beat(0, LAST, true).over == 0; i++)
+        clock_sleep_ms(5);
+    assert_saved(LAST, 2 * LAST, 5, false);
+    hang_up();
+}
+
 /* ---- words that cannot be ------------------------------------------------- */
 
 static void test_nonsense_is_refused(void **state)
@@ -538,6 +567,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_an_evaluator_ends_it),
     TEST(test_an_evaluator_ends_it_with_a_saved_step),
     TEST(test_an_end_that_is_not_saved_at_once),
+    TEST(test_steps_that_nobody_had_told),
     TEST(test_nonsense_is_refused),
 };
 

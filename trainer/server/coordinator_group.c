@@ -346,9 +346,9 @@ static enum error take_beat(struct coordinator *coordinator, struct peer *worker
         group->made = header->step;
         group->moved_ns = clock_now_ns();
         group->stalls = 0;
-        if (coordinator->initial)
-            error = cut_save_initial(coordinator);
     }
+    if (coordinator->initial && header->step > coordinator_step(coordinator))
+        error = cut_save_initial(coordinator);
     return error ? error : send_news(coordinator, worker);
 }
 
