@@ -356,6 +356,22 @@ static void test_what_is_given_back_at_the_end_is_shared(void **state)
     close(other);
 }
 
+static void test_a_stream_without_batches(void **state)
+{
+    bool ended = false;
+    (void)state;
+    int worker = begin();
+    struct wire_header none = pull_header();
+    none.batch = 0;
+    say(worker, none, NULL, 0);
+    assert_range(expect_values(worker, 0, &values), 0, 0);
+    assert_int_equal(values.over, 1);
+    close(worker);
+    assert_int_equal(join_server(&served), OK);
+    assert_int_equal(saved_step(&ended), 0);
+    assert_true(ended);
+}
+
 static void say_stream(int worker, int64_t epochs)
 {
     say(worker, (struct wire_header){.type = WIRE_STREAM, .batch = epochs}, NULL, 0);
@@ -1289,6 +1305,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_another_generation_is_stale),
     TEST(test_the_stream_ends),
     TEST(test_a_training_that_goes_on_after_its_end_says_so),
+    TEST(test_a_stream_without_batches),
     TEST(test_what_is_given_back_at_the_end_is_shared),
     TEST(test_streams_that_end_at_different_times),
     TEST(test_a_silent_workers_batches_are_granted_to_others),

@@ -438,12 +438,21 @@ enum error cut_take_copy(struct coordinator *coordinator, const struct peer *ser
     return --cut->copies == 0 && cut->phase == CUT_COPYING ? save_cut(coordinator) : OK;
 }
 
+/* A stream may have no batch, with which the initial state would be saved. */
+static bool has_only_begun(const struct coordinator *coordinator)
+{
+    return coordinator->phase == COORDINATOR_RUNNING && coordinator->initial &&
+           coordinator_is_finished(coordinator) && !cut_is_saved(coordinator);
+}
+
 enum error cut_tick(struct coordinator *coordinator)
 {
     struct cut *cut = &coordinator->cut;
     enum error error = OK;
     bool is_there = false;
-    if (is_cut_due(coordinator))
+    if (has_only_begun(coordinator))
+        error = cut_save_initial(coordinator);
+    if (!error && is_cut_due(coordinator))
         error = put_off_save(coordinator, coordinator_step(coordinator),
                              take_room(coordinator, &is_there));
     if (!error && is_there)
