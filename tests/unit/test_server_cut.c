@@ -288,6 +288,26 @@ static void test_another_server_asks_for_a_cut(void **state)
     close(worker);
 }
 
+/* It asks during a cut that has what its shard lacks so far: nothing is left to be saved. */
+static void test_another_server_asks_during_a_cut(void **state)
+{
+    int server;
+    (void)state;
+    served.options.coordinator.save_ms = 60000;
+    int worker = begin(&server);
+    pull(worker, 0);
+    push(worker, 0, WIRE_NONE, -1);
+    pass(61);
+    int64_t cut = expect(server, WIRE_FREEZE).batch;
+    say(server, word(WIRE_FREEZE, WIRE_NONE), NULL, 0);
+    say(server, word(WIRE_FROZEN, cut), NULL, 0);
+    assert_union(server, cut, 0, 1);
+    say_copy(server, cut);
+    assert_int_equal(expect(server, WIRE_STORED).batch, cut);
+    close(server);
+    close(worker);
+}
+
 /* When all is saved there is none; a batch that server 1 alone has is waited for. */
 static void test_another_server_leaves_without_a_cut(void **state)
 {
@@ -1091,6 +1111,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_server_that_is_silent_at_each_cut),
     TEST(test_copies_of_another_size),
     TEST(test_another_server_asks_for_a_cut),
+    TEST(test_another_server_asks_during_a_cut),
     TEST(test_another_server_leaves_without_a_cut),
     TEST(test_a_server_that_is_lost_before_its_copy),
     TEST(test_a_cut_before_the_last_batch_is_not_the_end),

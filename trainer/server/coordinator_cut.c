@@ -182,14 +182,14 @@ static void let_leave_with_cut(struct coordinator *coordinator)
     }
 }
 
-/* Lets servers leave without another cut, if their shards are at the saved step: none will be
- * due. */
+/* Lets servers leave without another cut, if their shards were at the saved step, or had not
+ * reached it, when they asked: none will be due. */
 static void let_leave_without(struct coordinator *coordinator)
 {
     for (size_t i = 1; i < coordinator->options.servers; i++) {
         struct remote *remote = &coordinator->remotes[i];
         if (remote->peer && remote->leaves_with != 0 &&
-            remote->leaves_at == coordinator_step(coordinator))
+            remote->leaves_at <= coordinator_step(coordinator))
             let_leave(coordinator, remote);
     }
 }
