@@ -221,6 +221,39 @@ static void test_a_cut_that_takes_too_long_is_off(void **state)
     close(worker);
 }
 
+/* A gradient takes longer than a cut has: the next one has more time, unless its worker is lost. */
+static void test_a_cut_that_waits_for_a_slow_gradient(void **state)
+{
+    int server;
+    (void)state;
+    served.options.coordinator.save_ms = 60000;
+    int worker = begin(&server);
+    pull(worker, 0);
+    push(worker, 0, WIRE_NONE, -1);
+    pass(61);
+    int64_t cut;
+    for (int64_t seconds = 2; seconds < 5; seconds += 2) {
+        cut = unite(server, 2);
+        pass(seconds);
+        assert_int_equal(expect(server, WIRE_THAW).batch, cut);
+        pass(3);
+    }
+    cut = unite(server, 2); /* has four seconds */
+    pass(1);
+    clock_sleep_ms(60);
+    push(worker, 1, 0, -2);
+    say_copy(server, cut);
+    assert_saved(2, -2, 7);
+    push(worker, 2, 1, -3);
+    pass(61);
+    cut = unite(server, 4);
+    close(worker);
+    clock_sleep_ms(60);
+    pass(1);
+    assert_int_equal(expect(server, WIRE_THAW).batch, cut);
+    close(server);
+}
+
 /* Who does not even say what it has is named once, and the training goes on. */
 static void test_a_server_that_is_silent_at_each_cut(void **state)
 {
@@ -1108,6 +1141,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_the_other_server_is_waited_for),
     TEST(test_a_cut),
     TEST(test_a_cut_that_takes_too_long_is_off),
+    TEST(test_a_cut_that_waits_for_a_slow_gradient),
     TEST(test_a_server_that_is_silent_at_each_cut),
     TEST(test_copies_of_another_size),
     TEST(test_another_server_asks_for_a_cut),

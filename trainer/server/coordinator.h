@@ -11,7 +11,7 @@
  *
  * A generation begins with the newest checkpoint, or the initial state, and whenever a server
  * returns without its shard. A cut (held_shard.h) becomes a checkpoint in the background; one that
- * is not complete within a second is abandoned, and retried.
+ * is not complete in time, at first a second, is abandoned, and retried.
  *
  * Threads: one, the server's.
  */

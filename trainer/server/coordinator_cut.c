@@ -8,7 +8,8 @@
  *   COPY     the states arrive and become a checkpoint, written on the saver's thread
  *
  * A worker that dies may have pushed a batch to some servers only; others never receive it,
- * and the cut is abandoned after CUT_MS. A later one succeeds once the batch is granted again.
+ * and the cut is abandoned after CUT_MS. A later one succeeds once the batch is granted again. If
+ * the worker is still there, a large gradient may be on its way: the next cut has twice the time.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #define UNTOUCHED 0xa5
 #define CUT_MS 1000       /* a cut that takes longer is abandoned */
 #define CUT_AGAIN_MS 2000 /* and retried after this time */
+#define DOUBLINGS_MOST 3  /* of CUT_MS: a worker that sends to others for longer counts as silent */
 
 /* ---- cuts --------------------------------------------------------------- */
 
@@ -146,7 +148,7 @@ static enum error begin_cut(struct coordinator *coordinator)
     cut->number++;
     cut->phase = CUT_FREEZING;
     cut->missing = cut->copies = coordinator->options.servers - 1;
-    cut->deadline_ns = clock_deadline_ns(CUT_MS);
+    cut->deadline_ns = clock_deadline_ns((int64_t)CUT_MS << cut->doublings);
     held_shard_freeze(coordinator->held);
     enum error error = index_set_copy(&cut->batches, &coordinator->held->applied);
     coordinator_tell_servers(coordinator, WIRE_FREEZE, NULL);
@@ -261,6 +263,9 @@ enum error cut_take_copied(struct coordinator *coordinator)
     if (--cut->missing > 0)
         return OK;
     cut->phase = CUT_COPYING;
+    if (cut->doublings > 0 &&
+        clock_now_ns() - cut->begin_ns < (cut->deadline_ns - cut->begin_ns) / 4)
+        cut->doublings--;
     return cut->copies == 0 ? save_cut(coordinator) : OK;
 }
 
@@ -438,11 +443,37 @@ enum error cut_take_copy(struct coordinator *coordinator, const struct peer *ser
     return --cut->copies == 0 && cut->phase == CUT_COPYING ? save_cut(coordinator) : OK;
 }
 
+/* Has a batch of the union been given back? Whoever was sending it may be gone. */
+static bool has_returned(const struct coordinator *coordinator)
+{
+    const struct index_set *returned = &coordinator->ledger.returned;
+    for (size_t i = 0; i < returned->count; i++) {
+        struct index_range range = returned->ranges[i];
+        struct index_range gap = index_set_gap(&coordinator->cut.batches, range.first, range.end);
+        if (gap.first != range.first || gap.end != range.end)
+            return true;
+    }
+    return false;
+}
+
 /* A stream may have no batch, with which the initial state would be saved. */
 static bool has_only_begun(const struct coordinator *coordinator)
 {
     return coordinator->phase == COORDINATOR_RUNNING && coordinator->initial &&
            coordinator_is_finished(coordinator) && !cut_is_saved(coordinator);
+}
+
+/* Calls the cut off if it takes too long. */
+static void limit_cut(struct coordinator *coordinator)
+{
+    struct cut *cut = &coordinator->cut;
+    int64_t now_ns = clock_now_ns();
+    bool may_unite = cut->phase == CUT_UNITING && !has_returned(coordinator);
+    if (now_ns <= (may_unite ? cut->deadline_ns : cut->begin_ns + CUT_MS * INT64_C(1000000)))
+        return;
+    say_silent(coordinator);
+    cut->doublings += may_unite && cut->doublings < DOUBLINGS_MOST;
+    call_cut_off(coordinator);
 }
 
 enum error cut_tick(struct coordinator *coordinator)
@@ -459,11 +490,8 @@ enum error cut_tick(struct coordinator *coordinator)
         error = begin_cut(coordinator);
     if (!error && cut->phase == CUT_UNITING && held_shard_is_cut(coordinator->held))
         error = copy_own(coordinator);
-    if (!error && (cut->phase == CUT_FREEZING || cut->phase == CUT_UNITING) &&
-        clock_now_ns() > cut->deadline_ns) {
-        say_silent(coordinator);
-        call_cut_off(coordinator);
-    }
+    if (!error && (cut->phase == CUT_FREEZING || cut->phase == CUT_UNITING))
+        limit_cut(coordinator);
     if (!error && saver_is_done(coordinator->saver))
         error = finish_save(coordinator);
     if (!error && coordinator->cut_wanted && has_nothing_new(coordinator))

@@ -29,6 +29,7 @@ struct cut {
     float *state; /* [layout.state], owned; NULL: none */
     int64_t step;
     int64_t begin_ns, deadline_ns;
+    int doublings; /* of its time, since those before it took longer */
 };
 
 struct remote {
