@@ -239,19 +239,20 @@ static void say_type(size_t index, enum wire_type type)
 }
 
 /* Of batches of `rows` rows. */
-static void say_facts_of(int64_t rows)
+static void say_facts_of(int64_t rows, uint64_t generation)
 {
     struct checkpoint_facts facts = small_facts();
     facts.position.batch_rows = rows;
     struct buffer text = BUFFER_INIT(WIRE_FACTS_LIMIT);
     assert_ok(checkpoint_print_facts(&facts, 0, &text));
-    say(servers[0], (struct wire_header){.type = WIRE_FACTS}, text.data, text.length);
+    struct wire_header header = {.type = WIRE_FACTS, .generation = generation};
+    say(servers[0], header, text.data, text.length);
     buffer_release(&text);
 }
 
 static void say_facts(void)
 {
-    say_facts_of(1);
+    say_facts_of(1, 0);
 }
 
 static size_t floats_of(size_t index)
@@ -480,7 +481,7 @@ static void test_a_training_that_is_another_one_now(void **state)
     hang_up(0);
     start_push(4, 1);
     accept_worker(0);
-    say_facts_of(2);
+    say_facts_of(2, 0);
     assert_failed(ERROR_CONFLICT, "trains something else now than when this worker came");
 }
 
@@ -705,6 +706,37 @@ static void test_the_stream_ends(void **state)
     refill();
     assert_grant(0, 3, 4); /* and nothing of before */
     assert_int_equal(grant_count, 1);
+}
+
+/* Another worker may know of more epochs since. At its end it is told what holds by then. */
+static void test_a_server_that_knows_the_stream_is_not_told_again(void **state)
+{
+    (void)state;
+    use_servers(1);
+    begin();
+    hang_up(0);
+    start_push(4, 1);
+    accept_worker(0);
+    say_facts_of(1, GENERATION);
+    expect(servers[0], WIRE_PUSH);
+    say_values(0, (struct reply){.value = 2, .step = 4});
+    assert_done();
+    job.batch = 5;
+    for (int i = 0; i < 2; i++) { /* again where its word may not have arrived */
+        if (i == 0)
+            start_job(end_stream_job);
+        else
+            accept_worker(0);
+        if (i == 1)
+            say_facts_of(1, GENERATION);
+        assert_int_equal(expect(servers[0], WIRE_STREAM).batch, job.epochs);
+        if (i == 0)
+            hang_up(0);
+    }
+    say_type(0, WIRE_WELCOME);
+    assert_int_equal(expect(servers[0], WIRE_PULL).batch, 5);
+    say_values(0, (struct reply){.value = 2, .step = 4, .over = true});
+    assert_done();
 }
 
 static void test_values_too_old(void **state)
@@ -1552,6 +1584,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_the_training_is_over),
     TEST(test_others_may_have_ended_it),
     TEST(test_the_stream_ends),
+    TEST(test_a_server_that_knows_the_stream_is_not_told_again),
     TEST(test_values_too_old),
     TEST(test_a_generation_that_is_over),
     TEST(test_values_of_another_generation_take_all_back),

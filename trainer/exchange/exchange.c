@@ -158,6 +158,7 @@ static enum error tell_epochs(struct exchange *exchange, int64_t epochs)
 {
     struct remote *zero = &exchange->remotes[0];
     exchange->epochs = epochs > 0 ? epochs : INT64_MAX;
+    exchange->told = 0;
     enum error error = zero->link.descriptor < 0 ? exchange_connect(exchange, zero)
                                                  : exchange_send_stream(exchange);
     return exchange_may_come_back(error) ? exchange_connect(exchange, zero) : error;

@@ -112,6 +112,10 @@ static enum error take_greeting(struct exchange *exchange, struct remote *remote
         return error_set(ERROR_INPUT, "%s answers %s to HELLO", remote->name,
                          wire_type_name(header.type));
     exchange->proposes = header.type == WIRE_PROPOSE;
+    bool is_same = header.type == WIRE_FACTS && header.generation == exchange->generation &&
+                   header.generation != 0;
+    if (remote == exchange->remotes && !is_same) /* it may have been restarted */
+        exchange->told = 0;
     remote->is_empty = header.type == WIRE_WELCOME && header.generation == 0;
     return header.type == WIRE_FACTS ? take_facts(exchange, remote, header.bytes) : OK;
 }
@@ -137,6 +141,7 @@ enum error exchange_send_stream(struct exchange *exchange)
     if (!error && header.type != WIRE_WELCOME)
         error = error_set(ERROR_INPUT, "%s answers %s to STREAM", zero->name,
                           wire_type_name(header.type));
+    exchange->told = error ? 0 : exchange->epochs;
     return error;
 }
 
@@ -162,7 +167,8 @@ void exchange_release_memory(struct exchange *exchange, struct remote *remote)
     shared_memory_release(&remote->shared);
 }
 
-/* A server 0 that was restarted before its first save asks again what is trained. */
+/* A server 0 that was restarted before its first save asks again what is trained. One that knows
+ * this worker's stream is not told again: others' epochs may have been raised since. */
 static enum error connect_once(struct exchange *exchange, struct remote *remote)
 {
     exchange_release_memory(exchange, remote);
@@ -174,7 +180,7 @@ static enum error connect_once(struct exchange *exchange, struct remote *remote)
         error = take_greeting(exchange, remote);
     if (!error && exchange->proposes && exchange->facts.length > 0)
         error = exchange_send_proposal(exchange, &exchange->facts);
-    if (!error && remote == exchange->remotes && exchange->epochs > 0)
+    if (!error && remote == exchange->remotes && exchange->told != exchange->epochs)
         error = exchange_send_stream(exchange);
     return error;
 }

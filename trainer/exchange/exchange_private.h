@@ -39,6 +39,7 @@ struct exchange {
     bool proposes;
     bool was_saved; /* server 0 has had a checkpoint */
     int64_t epochs; /* after which this worker's stream ends; 0: not known yet */
+    int64_t told;   /* `epochs`, once server 0 knows them; else 0 */
 
     const struct engine *engine;
     struct model *model;
