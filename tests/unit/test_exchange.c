@@ -457,6 +457,18 @@ static void test_a_gradient_that_is_wanted_again_without_reason(void **state)
     assert_failed(ERROR_INPUT, "answers AGAIN to a request");
 }
 
+/* Asynchronous servers keep no gradient for later, nor does server 0. */
+static void test_a_gradient_that_is_kept_without_reason(void **state)
+{
+    (void)state;
+    use_servers(1);
+    begin();
+    start_push(4, 1);
+    expect(servers[0], WIRE_PUSH);
+    say_type(0, WIRE_STORED);
+    assert_failed(ERROR_INPUT, "answers STORED to a request");
+}
+
 static void test_a_description_that_is_refused(void **state)
 {
     struct wire_header refused = {.type = WIRE_REFUSED, .detail = (uint16_t)-ERROR_CONFLICT};
@@ -1571,6 +1583,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_a_step_below_zero),
     TEST(test_a_step_that_has_none_after_it),
     TEST(test_a_gradient_that_is_wanted_again_without_reason),
+    TEST(test_a_gradient_that_is_kept_without_reason),
     TEST(test_a_description_that_is_refused),
     TEST(test_a_training_that_is_another_one_now),
     TEST(test_facts_that_are_none),

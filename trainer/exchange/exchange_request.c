@@ -153,7 +153,9 @@ static enum error take_answer(struct exchange *exchange, struct remote *remote, 
         return error;
     exchange_was_answered(exchange, remote);
     *ret_stale = header.type == WIRE_STALE;
-    if (header.type == WIRE_STALE || header.type == WIRE_STORED)
+    bool is_stored = header.type == WIRE_STORED && exchange->options.aggregate > 0 &&
+                     remote != exchange->remotes;
+    if (header.type == WIRE_STALE || is_stored)
         return OK;
     bool again = header.type == WIRE_AGAIN && exchange->options.staleness >= 0;
     exchange->again |= again;
