@@ -1464,27 +1464,6 @@ static void test_a_step_that_only_some_servers_had_made(void **state)
     assert_model(2, 5, 5);
 }
 
-/* Server 0 may not answer before another worker has pushed the last step: by then server 1 knows
- * how many batches that has. */
-static void test_the_stream_ends_in_step(void **state)
-{
-    struct pollfd zero = {.events = POLLIN};
-    (void)state;
-    begin_in_step();
-    job.batch = 5;
-    start_job(end_stream_job);
-    take_stream();
-    assert_int_equal(expect(servers[1], WIRE_PULL).batch, 5);
-    zero.fd = servers[0];
-    assert_int_equal(__real_poll(&zero, 1, 50), 0);
-    say_values(1, (struct reply){.value = 1, .step = 3});
-    assert_int_equal(expect(servers[0], WIRE_PULL).batch, 5);
-    say_values(0, (struct reply){.value = 1, .step = 3, .over = true});
-    expect(servers[1], WIRE_PULL);
-    say_values(1, (struct reply){.value = 1, .step = 3});
-    assert_done();
-}
-
 static void test_a_step_with_one_server(void **state)
 {
     (void)state;
@@ -1625,7 +1604,6 @@ static const struct CMUnitTest tests[] = {
     TEST(test_the_feed_is_asked_ahead),
     TEST(test_a_step_in_common),
     TEST(test_a_step_that_only_some_servers_had_made),
-    TEST(test_the_stream_ends_in_step),
     TEST(test_a_step_with_one_server),
     TEST(test_a_step_of_a_generation_that_is_over),
     TEST(test_an_evaluator_asks_for_the_end),

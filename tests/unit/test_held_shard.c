@@ -252,6 +252,24 @@ static void test_the_last_step_may_have_fewer_and_batches_without_rows(void **st
     assert_false(make_step());
 }
 
+/* What has arrived are all its gradients, however few. */
+static void test_a_step_that_server_0_has_made(void **state)
+{
+    bool made;
+    (void)state;
+    assert_ok(held_shard_follow_step(&held, &made));
+    assert_false(made);
+    store(0, 5);
+    assert_false(make_step());
+    held_shard_freeze(&held);
+    assert_ok(held_shard_follow_step(&held, &made));
+    assert_false(made);
+    held_shard_thaw(&held);
+    assert_ok(held_shard_follow_step(&held, &made));
+    assert_true(made);
+    assert_int_equal(applied(), 5);
+}
+
 static void test_frozen_no_step_is_made_but_those_of_the_union(void **state)
 {
     (void)state;
@@ -283,6 +301,7 @@ static const struct CMUnitTest tests[] = {
     STEP_TEST(test_a_step_is_the_mean_of_its_batches_in_their_order),
     STEP_TEST(test_the_next_step_has_the_first_batches_that_are_not_applied),
     STEP_TEST(test_the_last_step_may_have_fewer_and_batches_without_rows),
+    STEP_TEST(test_a_step_that_server_0_has_made),
     STEP_TEST(test_frozen_no_step_is_made_but_those_of_the_union),
 };
 

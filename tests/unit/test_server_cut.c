@@ -1037,7 +1037,7 @@ static void test_another_server_makes_the_steps_of_server_0(void **state)
 {
     (void)state;
     served.options.coordinator.aggregate = 2;
-    int zero = begin_other(), worker = call_other(), second = call_other();
+    int zero = begin_other(), worker = call_other();
     for (int64_t batch = 0; batch < 2; batch++) {
         say(worker, push_header(generation, batch), ones, OTHER * sizeof(*ones));
         assert_int_equal(expect(worker, WIRE_STORED).batch, batch);
@@ -1051,8 +1051,6 @@ static void test_another_server_makes_the_steps_of_server_0(void **state)
     say(worker, header, NULL, 0);
     expect_values_of(worker, OTHER, -1, &values);
     assert_int_equal(values.step, 11);
-    header.step = 12;
-    say(second, header, NULL, 0); /* waits: a gradient of that step is missing */
     say(worker, push_header(generation, 2), ones, OTHER * sizeof(*ones));
     expect(worker, WIRE_STORED);
     say(worker, push_header(generation, 3), ones, OTHER * sizeof(*ones));
@@ -1067,7 +1065,6 @@ static void test_another_server_makes_the_steps_of_server_0(void **state)
     skip.step = 13;
     say(worker, skip, NULL, 0);
     expect_refused(worker, ERROR_INPUT, "batch 9 is not of the next step");
-    close(second);
     close(zero);
 }
 
@@ -1090,20 +1087,19 @@ static void test_another_server_in_step_is_cut(void **state)
     close(zero);
 }
 
-/* The stream ends: the last step has one batch. */
-static void test_another_server_hears_of_the_end_of_the_stream(void **state)
+/* The last step has one batch, as the stream has no other: server 0 has made it. */
+static void test_another_server_makes_a_shorter_step_of_server_0(void **state)
 {
     (void)state;
     served.options.coordinator.aggregate = 2;
     int zero = begin_other(), worker = call_other();
+    say(worker, push_header(generation, 0), ones, OTHER * sizeof(*ones));
+    expect(worker, WIRE_STORED);
     struct wire_header header = pull_header();
     header.generation = generation;
     header.step = 10;
-    header.batch = 1;
     say(worker, header, NULL, 0);
-    expect_values_of(worker, OTHER, 0, &values);
-    say(worker, push_header(generation, 0), ones, OTHER * sizeof(*ones));
-    expect(worker, WIRE_STORED);
+    expect_values_of(worker, OTHER, 0, &values); /* those of before */
     header.step = 11;
     say(worker, header, NULL, 0);
     expect_values_of(worker, OTHER, -1, &values);
@@ -1111,25 +1107,19 @@ static void test_another_server_hears_of_the_end_of_the_stream(void **state)
     close(zero);
 }
 
-/* Nobody knew of it before server 0 made the last step, as when a generation begins there: whoever
- * waits for that step gets its values now. */
-static void test_another_server_hears_of_the_end_while_it_is_waited_for(void **state)
+static void test_another_server_is_cut_after_a_shorter_step(void **state)
 {
     (void)state;
     served.options.coordinator.aggregate = 2;
-    int zero = begin_other(), worker = call_other(), second = call_other();
-    say(second, push_header(generation, 0), ones, OTHER * sizeof(*ones));
-    expect(second, WIRE_STORED);
-    struct wire_header header = pull_header();
-    header.generation = generation;
-    header.step = 11;
-    say(second, header, NULL, 0);
-    clock_sleep_ms(60);
-    header.batch = 1;
-    say(worker, header, NULL, 0);
-    expect_values_of(worker, OTHER, -1, &values);
-    expect_values_of(second, OTHER, -1, &values);
-    close(second);
+    int zero = begin_other(), worker = call_other();
+    say(worker, push_header(generation, 0), ones, OTHER * sizeof(*ones));
+    expect(worker, WIRE_STORED);
+    say(zero, word(WIRE_FREEZE, 1), NULL, 0);
+    expect(zero, WIRE_FROZEN);
+    say_set(zero, WIRE_UNION, 1, (struct index_range){0, 1});
+    expect(zero, WIRE_COPIED);
+    expect(zero, WIRE_COPY);
+    assert_true(((const float *)(const void *)frame_bytes)[0] == -1);
     close(worker);
     close(zero);
 }
@@ -1175,8 +1165,8 @@ static const struct CMUnitTest tests[] = {
     OTHER_TEST(test_the_training_ended_and_a_proxy_hides_it),
     OTHER_TEST(test_another_server_makes_the_steps_of_server_0),
     OTHER_TEST(test_another_server_in_step_is_cut),
-    OTHER_TEST(test_another_server_hears_of_the_end_of_the_stream),
-    OTHER_TEST(test_another_server_hears_of_the_end_while_it_is_waited_for),
+    OTHER_TEST(test_another_server_makes_a_shorter_step_of_server_0),
+    OTHER_TEST(test_another_server_is_cut_after_a_shorter_step),
 };
 
 UNIT_MAIN(tests)

@@ -324,8 +324,6 @@ enum error exchange_push(struct exchange *exchange, int64_t batch, size_t rows, 
     return error ? error : give_model(exchange);
 }
 
-/* Synchronous: server 0 learns of the end last, as of gradients. It may answer only once there are
- * batches again, and makes a last step of fewer batches, which the others could not follow. */
 enum error exchange_end_stream(struct exchange *exchange, int64_t epochs, int64_t end)
 {
     if (exchange->rank)
@@ -335,9 +333,5 @@ enum error exchange_end_stream(struct exchange *exchange, int64_t epochs, int64_
         return error;
     exchange_lose_grants(exchange);
     index_set_clear(&exchange->asked);
-    struct wire_header request = request_of(exchange, WIRE_PULL, end);
-    bool stale;
-    if (exchange->options.aggregate > 0 && exchange->servers > 1)
-        error = exchange_ask(exchange, &request, 1, exchange->servers, &stale);
-    return error ? error : pull(exchange, end);
+    return pull(exchange, end);
 }

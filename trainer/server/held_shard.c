@@ -203,17 +203,13 @@ static size_t average(struct held_shard *held, float **ret_mean)
 
 static bool may_step(const struct held_shard *held)
 {
-    size_t size = step_size(held);
-    if (size == 0 || held->stored_count < size || (held->frozen && !held->united))
-        return false;
-    for (size_t i = 0; held->frozen && i < held->stored_count; i++) {
-        if (!index_set_has(&held->needed, held->stored[i].batch))
-            return false;
-    }
-    return true;
+    bool may = held->stored_count > 0 && (!held->frozen || held->united);
+    for (size_t i = 0; may && held->frozen && i < held->stored_count; i++)
+        may = index_set_has(&held->needed, held->stored[i].batch);
+    return may;
 }
 
-enum error held_shard_make_step(struct held_shard *held, bool *ret_made)
+enum error held_shard_follow_step(struct held_shard *held, bool *ret_made)
 {
     float *mean;
     enum error error = OK;
@@ -228,6 +224,12 @@ enum error held_shard_make_step(struct held_shard *held, bool *ret_made)
         error = parameters_update(&held->parameters, mean);
     held->stored_count = 0;
     return error;
+}
+
+enum error held_shard_make_step(struct held_shard *held, bool *ret_made)
+{
+    *ret_made = false;
+    return held->stored_count < step_size(held) ? OK : held_shard_follow_step(held, ret_made);
 }
 
 void held_shard_end(struct held_shard *held, int64_t end)

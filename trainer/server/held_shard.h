@@ -93,6 +93,9 @@ enum error held_shard_store(struct held_shard *held, int64_t batch,
 /* Makes the next step if all its gradients have arrived and, if united, it belongs to the union.
  * *ret_made: it was made. */
 enum error held_shard_make_step(struct held_shard *held, bool *ret_made) MUST_CHECK;
+/* The same for a step that server 0 has made: all its gradients have arrived, however few they are
+ * at the stream's end. */
+enum error held_shard_follow_step(struct held_shard *held, bool *ret_made) MUST_CHECK;
 /* The stream ends before batch `end`: the last step may have fewer. */
 void held_shard_end(struct held_shard *held, int64_t end);
 /* The stream's end is no longer known: a new generation determines it again. */

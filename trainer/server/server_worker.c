@@ -172,8 +172,7 @@ static enum error catch_up(struct server *server, const struct wire_header *head
            (held->parameters.step < header->step ||
             (header->type != WIRE_PULL && !index_set_has(&held->applied, header->batch) &&
              !held_shard_is_next(held, header->batch)))) {
-        error = held_shard_make_step(held, &made);
-        server->changed |= made;
+        error = held_shard_follow_step(held, &made);
     }
     return error;
 }
@@ -211,8 +210,6 @@ static enum error step_as_follower(struct server *server, struct peer *worker)
     const struct wire_header *header = &worker->header;
     struct wire_header stored = {
         .type = WIRE_STORED, .generation = server->held.generation, .batch = header->batch};
-    if (header->type == WIRE_PULL && header->batch >= 0) /* the step may be complete now */
-        held_shard_end(&server->held, header->batch);
     enum error error = catch_up(server, header);
     if (!error && header->type != WIRE_PULL)
         error = store(server, worker);

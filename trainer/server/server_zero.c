@@ -61,7 +61,6 @@ static enum error take_restore(struct server *server, const struct peer *zero)
                                  (const float *)(const void *)(zero->payload + before),
                                  zero->header.step, &applied);
     index_set_release(&applied);
-    held_shard_forget_end(held);
     server->changed = true;
     return error ? error : say_to_zero(server, WIRE_RESTORED, WIRE_NONE, NULL, NULL);
 }
@@ -260,7 +259,7 @@ enum error server_tick_cut(struct server *server)
     bool made = !server->coordinator && held->united;
     enum error error = OK;
     while (made && !error)
-        error = held_shard_make_step(held, &made);
+        error = held_shard_follow_step(held, &made);
     return error || server->coordinator || !held_shard_is_cut(held) ? error : copy_cut(server);
 }
 

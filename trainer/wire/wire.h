@@ -114,8 +114,8 @@ struct wire_header {
     uint64_t bytes;      /* of the payload */
     uint64_t generation; /* of the values; 0: none yet */
     int64_t batch;       /* PUSH, SKIP: K. FREEZE to THAW: the cut's number */
-    int64_t done;        /* from a worker: a K that all servers have, or WIRE_NONE. PULL with
-                          * `stock` 0 and batch K: the stream has no batch K */
+    int64_t done;        /* from a worker: a K that all servers have, or WIRE_NONE. PULL of
+                          * server 0 with `stock` 0 and batch K: the stream has no batch K */
     int64_t step;   /* the global step of the values; from a worker, of those it has or wants */
     uint32_t stock; /* from a worker: batches it holds. Else: ranges before the floats */
     uint32_t check; /* XXH32 of the 60 bytes before it */
