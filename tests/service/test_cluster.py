@@ -178,6 +178,24 @@ def test_a_stream_that_ends_before_the_last_step(start, sampler, store, tmp_path
     assert late.wait() == 0 and "the training is over" in late.stderr
 
 
+def test_a_training_that_goes_on_after_its_end_is_not_over(start, sampler, paced, store, tmp_path):  # noqa: F811
+    """The sampler has more epochs. Server 0 is killed before it has saved what was learnt since: the others wait for it."""
+    steps, chosen = 20 * STEPS, {**ADDITIVE, "save_secs": 0}
+    ended = sampler("--store", store, "--seed", 7, "--epochs", 1)
+    first = Cluster(start, ended, store, tmp_path / "run", train_steps=steps, **chosen).start_all().wait()
+    end = saved_step(first)
+    assert position(first.logdir)["ended"]
+    trained = Cluster(start, paced, store, first.logdir, train_steps=steps, **chosen).start_all()
+    trained.ps[0].wait_for_log(rf"saved .*model\.ckpt-{end}\.")
+    assert "ended" not in position(trained.logdir)
+    trained.ps[0].kill()
+    for one in [trained.ps[1], *trained.workers]:
+        one.wait_for_log("waiting for parameter server 0")
+    trained.start_server(0)
+    trained.wait()
+    check_each_batch_once(trained.logdir, paced, store, tmp_path, steps)
+
+
 @pytest.mark.parametrize("comes", ["later", "first"])
 def test_a_worker_whose_stream_ends_earlier_does_not_end_the_training(start, paced, store, tmp_path, comes):  # noqa: F811
     """Its order is the same. If it comes first, another one's longer stream is known before it ends."""
