@@ -23,7 +23,7 @@
 #define AT_ONCE 512     /* seqs a request */
 #define ACK_PAUSE_MS 20 /* between two requests with acks, so that each carries several */
 #define AGAIN_MS 1000   /* after a request that failed */
-#define ACK_TRIES 2     /* failures in a row that end the feed */
+#define ACK_TRIES 2     /* failures in a row that end the feed, if the sampler refused the last */
 #define LEAST_RENEW_MS 10
 #define END_MS 5000  /* for the last requests, if the sampler is away */
 #define KNOW_MS 1000 /* a batch waits so long for its lease, after this process stood still */
@@ -42,11 +42,14 @@ struct lease_keeper {
     size_t done;                  /* of the list's leases */
     size_t torn;                  /* leases that were dropped, but trained in part */
     _Atomic size_t *unacked;      /* its watcher's; NULL: nobody watches */
+    int64_t patience_ms;          /* < 0: no limit */
     int64_t renew_ns, expires_ms; /* when to renew all leases next; for how long */
     int64_t ack_ns;               /* send no acks before */
+    int64_t give_up_ns;           /* end the feed if acks still fail then; INT64_MAX: they do not */
     int64_t dropped_until_ns;     /* a dropped lease is ours until then, by clock_boot_ns() */
     bool hurried, leaving, stopping;
     bool warned_of_out, warned_of_ahead; /* the thread's */
+    bool refused;                        /* the thread's: the sampler refused its last request */
     int failed_acks;                     /* requests, in a row */
     struct error_report failure;         /* of the last of them */
 };
@@ -129,14 +132,31 @@ static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool
         lose(keeper, seq, out);
 }
 
+/* A sampler whose disk fails puts off acks, but no extensions: no request keeps the next renewal
+ * waiting for longer than a third of a lease, however long patience is. Returns when one that
+ * begins now has to end. */
+static int64_t limit_request(struct lease_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    int64_t limit_ms = keeper->expires_ms / 3 > AGAIN_MS ? keeper->expires_ms / 3 : AGAIN_MS;
+    if (keeper->patience_ms >= 0 && keeper->patience_ms < limit_ms)
+        limit_ms = keeper->patience_ms;
+    if (keeper->stopping)
+        limit_ms = END_MS;
+    pthread_mutex_unlock(&keeper->lock);
+    sampler_client_set_patience(keeper->client, limit_ms);
+    return clock_deadline_ns(limit_ms);
+}
+
 /* *ret_until_ns: until when an extension holds. */
 static enum error tell(struct lease_keeper *keeper, bool acks, const int64_t seqs[], size_t count,
                        int64_t *ret_until_ns)
 {
-    int64_t expires_ms = 0, asked_ns = clock_boot_ns();
+    int64_t expires_ms = 0, asked_ns = clock_boot_ns(), end_ns = limit_request(keeper);
     enum error error =
         sampler_client_settle(keeper->client, acks ? "ack" : "extend", keeper->worker, seqs, count,
                               acks ? NULL : &expires_ms);
+    keeper->refused = error && clock_left_ms(end_ns) > 0;
     if (!error && !acks) {
         pthread_mutex_lock(&keeper->lock);
         renew_within(keeper, expires_ms);
@@ -219,14 +239,24 @@ static void warn(const struct lease_keeper *keeper)
     log_warning("leases of worker %s: %s", keeper->worker, error_message());
 }
 
-/* One round of what is due; leases are also renewed while acks fail. A failed request was retried
- * for as long as patience lasts: the pullers, which see the same failure or ask for that of acks,
- * end the feed. */
+/* Under the lock. */
+static void note_failed_acks(struct lease_keeper *keeper, enum error error, int64_t begun_ns)
+{
+    if (keeper->failed_acks++ == 0)
+        keeper->give_up_ns = clock_after_ns(begun_ns, keeper->patience_ms);
+    if (keeper->refused && keeper->failed_acks >= ACK_TRIES)
+        keeper->give_up_ns = begun_ns;
+    error_report_take(error, &keeper->failure);
+}
+
+/* One round of what is due; leases are also renewed while acks fail. The pullers, which see the
+ * same failure or ask for that of acks, end the feed. */
 static void do_round(struct lease_keeper *keeper, bool renews)
 {
     enum error acked, renewed = renews ? renew(keeper) : OK;
     if (renewed)
         warn(keeper);
+    int64_t begun_ns = clock_now_ns();
     bool told = work(keeper, true, &acked);
     if (acked)
         warn(keeper);
@@ -237,10 +267,10 @@ static void do_round(struct lease_keeper *keeper, bool renews)
     if (renewed)
         keeper->renew_ns = clock_deadline_ns(AGAIN_MS);
     if (acked) {
-        keeper->failed_acks++;
-        error_report_take(acked, &keeper->failure);
+        note_failed_acks(keeper, acked, begun_ns);
     } else if (told) {
         keeper->failed_acks = 0;
+        keeper->give_up_ns = INT64_MAX;
         keeper->hurried = false;
         pthread_cond_broadcast(&keeper->acked);
     }
@@ -288,9 +318,9 @@ static void warn_of_torn(struct lease_keeper *keeper)
 static void end(struct lease_keeper *keeper)
 {
     enum error error = OK;
-    sampler_client_set_patience(keeper->client, END_MS);
     while (!error && work(keeper, true, &error))
         ;
+    (void)limit_request(keeper);
     if (!error)
         error = sampler_client_settle(keeper->client, "release", keeper->worker, NULL, 0, NULL);
     bool refused = error == ERROR_USAGE || error == ERROR_NOT_FOUND;
@@ -354,7 +384,8 @@ enum error lease_keeper_start(const char *url, const struct http_credentials *cr
     struct lease_keeper *keeper = array_new(1, sizeof(*keeper), "leases");
     if (!keeper)
         return ERROR_MEMORY;
-    keeper->renew_ns = INT64_MAX;
+    keeper->renew_ns = keeper->give_up_ns = INT64_MAX;
+    keeper->patience_ms = patience_ms;
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_cond_init(&keeper->changed, NULL);
     pthread_cond_init(&keeper->acked, NULL);
@@ -531,7 +562,7 @@ enum error lease_keeper_check_acks(struct lease_keeper *keeper)
 {
     enum error error = OK;
     pthread_mutex_lock(&keeper->lock);
-    if (keeper->failed_acks >= ACK_TRIES)
+    if (clock_left_ms(keeper->give_up_ns) == 0)
         error = error_restore(&keeper->failure);
     pthread_mutex_unlock(&keeper->lock);
     return error ? error_prefix(error, "batches cannot be acked: ") : OK;

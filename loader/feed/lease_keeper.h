@@ -22,8 +22,9 @@
 
 struct lease_keeper;
 
-/* `worker`: 1 to 128 of [A-Za-z0-9._:-], unique; NULL: HOST-PID and some digits. ERROR_USAGE:
- * not such a name, or another feed of this process has it. */
+/* `worker`: 1 to 128 of [A-Za-z0-9._:-], unique; NULL: HOST-PID and some digits. `patience_ms`: as
+ * in sampler_client.h, for acks. ERROR_USAGE: not such a name, or another feed of this process has
+ * it. */
 enum error lease_keeper_start(const char *url, const struct http_credentials *credentials,
                               const char *stream, const char *worker, int64_t patience_ms,
                               struct lease_keeper **ret_keeper) MUST_CHECK;
@@ -56,8 +57,9 @@ bool lease_keeper_has_dropped(struct lease_keeper *keeper);
 /* Only leased batches are left, perhaps our own: sends acks at once. Waits until `wait_ms` are
  * over, or some were acked. */
 void lease_keeper_await_acks(struct lease_keeper *keeper, int64_t wait_ms);
-/* The error of acks that failed twice in a row, though draws may succeed (a gateway without
- * POST, a full disk): what is trained would be redelivered again and again. */
+/* The error of acks that were refused twice in a row, or failed for as long as patience lasts,
+ * though draws may succeed (a gateway without POST): what is trained would be redelivered again and
+ * again. */
 enum error lease_keeper_check_acks(struct lease_keeper *keeper) MUST_CHECK;
 
 /* How many leases the sampler no longer had as ours (expired, withdrawn, forgotten) before their

@@ -28,6 +28,7 @@ struct lender {
     _Atomic int64_t lost;       /* a seq that is somebody else's by now: 409; 0: none */
     _Atomic int64_t expires_ms; /* what an extension says */
     _Atomic int refusal;        /* a status for all but batches; 0: none */
+    _Atomic int ack_refusal;    /* for acks; 0: none */
     pthread_mutex_t lock;
     int status; /* of a batch, under the lock */
     const char *headers, *body;
@@ -86,8 +87,11 @@ static void answer_settlement(struct lender *lender, const char *request)
     int bytes =
         snprintf(body, sizeof(body), "{\"expires_ms\":%" PRId64 ",\"acked\":[%.*s],\"released\":0}",
                  atomic_load(&lender->expires_ms), (int)length, seqs);
-    if (atomic_load(&lender->refusal))
-        reply(lender, lender->refusal, "", "", 0);
+    int refusal = atomic_load(&lender->refusal);
+    if (!refusal && strncmp(target, "/ack ", 5) == 0)
+        refusal = atomic_load(&lender->ack_refusal);
+    if (refusal)
+        reply(lender, refusal, "", "", 0);
     else if (holds_seq(seqs, length, atomic_load(&lender->lost)))
         reply(lender, 409, "", "", 0);
     else
@@ -209,12 +213,18 @@ static void wait_until_asked(struct lender *lender, const char *line, size_t tim
 
 /* ---- the keeper ---------------------------------------------------------- */
 
-static struct lease_keeper *keeper_of(struct lender *lender, const char *worker)
+static struct lease_keeper *patient_keeper_of(struct lender *lender, const char *worker,
+                                              int64_t patience_ms)
 {
     struct lease_keeper *keeper = NULL;
-    assert_ok(lease_keeper_start(lender->url, NULL, NULL, worker, 20000, &keeper));
+    assert_ok(lease_keeper_start(lender->url, NULL, NULL, worker, patience_ms, &keeper));
     assert_true(lease_keeper_next_seqs(keeper, 1) >= 0);
     return keeper;
+}
+
+static struct lease_keeper *keeper_of(struct lender *lender, const char *worker)
+{
+    return patient_keeper_of(lender, worker, 20000);
 }
 
 static void lend(struct lease_keeper *keeper, int64_t seq, int64_t expires_ms, size_t pieces)
@@ -413,6 +423,49 @@ static void test_leases_are_renewed_while_acks_fail(void **state)
     assert_true(begins_asked(lender, "/ack 5"));
     assert_true(begins_asked(lender, "/extend "));
     assert_true(questions(lender) < 20);
+    lender_stop(lender);
+}
+
+/* As by a sampler whose disk fails, which extends leases all the same: nobody else gets what is out
+ * meanwhile. The keeper ends in time, however patient it is. */
+static void test_leases_are_renewed_while_acks_are_put_off(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = patient_keeper_of(lender, "one", -1);
+    atomic_store(&lender->ack_refusal, 503);
+    atomic_store(&lender->expires_ms, 900);
+    lend(keeper, 5, 900, 1);
+    lend(keeper, 6, 900, 1);
+    lease_keeper_done(keeper, 5);
+    int tries = 10000;
+    while (times_asked(lender, "/extend 5,6") < 3 && tries-- > 0)
+        usleep(1000);
+    assert_true(times_asked(lender, "/extend 5,6") >= 3);
+    assert_true(begins_asked(lender, "/ack 5"));
+    assert_ok(lease_keeper_check_acks(keeper));
+    lease_keeper_stop(keeper);
+    lender_stop(lender);
+}
+
+static void test_acks_that_are_put_off_until_patience_is_over(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = patient_keeper_of(lender, "one", 2500);
+    int64_t begun_ns = clock_now_ns();
+    atomic_store(&lender->ack_refusal, 503);
+    lend(keeper, 5, 900, 1);
+    atomic_store(&lender->expires_ms, 900);
+    lease_keeper_done(keeper, 5);
+    while (lease_keeper_check_acks(keeper) == OK)
+        usleep(1000);
+    assert_true(clock_now_ns() - begun_ns >= 2500000000LL);
+    assert_fails(lease_keeper_check_acks(keeper), ERROR_TIMEOUT, "cannot be acked");
+    atomic_store(&lender->ack_refusal, 0);
+    while (lease_keeper_check_acks(keeper) != OK)
+        usleep(1000);
+    lease_keeper_stop(keeper);
     lender_stop(lender);
 }
 
@@ -670,6 +723,8 @@ int main(void)
         cmocka_unit_test(test_what_nobody_knows_is_handed_out),
         cmocka_unit_test(test_more_leases_than_one_request_renews),
         cmocka_unit_test(test_leases_are_renewed_while_acks_fail),
+        cmocka_unit_test(test_leases_are_renewed_while_acks_are_put_off),
+        cmocka_unit_test(test_acks_that_are_put_off_until_patience_is_over),
         cmocka_unit_test(test_an_ack_that_comes_too_late),
         cmocka_unit_test(test_a_sampler_that_refuses),
         cmocka_unit_test(test_acks_that_fail_while_somebody_waits),
