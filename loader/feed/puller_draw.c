@@ -8,6 +8,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -182,36 +183,50 @@ static enum error keep(struct puller *puller, const struct sampler_batch batches
     return error;
 }
 
-/* Seqs without a batch are requested next: the sampler would have to remember the holes between
- * acked ones. */
+/* Up to `most` seqs from connection->seq on. Those without a batch are requested next: the sampler
+ * would have to remember the holes between acked ones. */
+static size_t reserve_seqs(struct pull_connection *connection, size_t most)
+{
+    if (connection->seq == connection->seqs_end) {
+        connection->seq = lease_keeper_next_seqs(connection->puller->options.leases, (int64_t)most);
+        connection->seqs_end = connection->seq + (int64_t)most;
+    }
+    int64_t left = connection->seqs_end - connection->seq;
+    return (int64_t)most < left ? most : (size_t)left;
+}
+
+/* What stood in the way of a lease is past; else the error. */
+static enum error after_refusal(struct pull_connection *connection, enum error error)
+{
+    if (error == ERROR_UNAVAILABLE)
+        return await_what_is_lent(connection);
+    if (error != ERROR_CONFLICT || !error_kind() || strcmp(error_kind(), SAMPLER_PAIR_LOST) != 0)
+        return error;
+    log_info("%s; the next batch is asked for", error_message());
+    connection->seq++;
+    return OK;
+}
+
 static enum error lease(struct pull_connection *connection, size_t most,
                         struct sampler_batch ret_batches[], size_t *ret_count)
 {
-    const struct puller_options *options = &connection->puller->options;
-    struct lease_keeper *leases = options->leases;
-    if (connection->seq == connection->seqs_end) {
-        connection->seq = lease_keeper_next_seqs(leases, (int64_t)most);
-        connection->seqs_end = connection->seq + (int64_t)most;
-    }
-    if ((int64_t)most > connection->seqs_end - connection->seq)
-        most = (size_t)(connection->seqs_end - connection->seq);
+    struct puller *puller = connection->puller;
+    struct lease_keeper *leases = puller->options.leases;
     enum error error = lease_keeper_check_acks(leases);
-    if (error)
-        return error;
-    int64_t asked_ns = clock_boot_ns();
-    while ((error = sampler_client_lease(connection->client, options->batch_rows, most,
-                                         lease_keeper_worker(leases), connection->seq, ret_batches,
-                                         ret_count)) == ERROR_UNAVAILABLE) {
-        error = await_what_is_lent(connection);
-        if (error)
-            return error;
-        asked_ns = clock_boot_ns();
+    while (!error) {
+        size_t some = reserve_seqs(connection, most);
+        int64_t asked_ns = clock_boot_ns();
+        error = sampler_client_lease(connection->client, puller->options.batch_rows, some,
+                                     lease_keeper_worker(leases), connection->seq, ret_batches,
+                                     ret_count);
+        if (!error) {
+            ring_say(puller->ring, NULL);
+            connection->seq += (int64_t)*ret_count;
+            return keep(puller, ret_batches, *ret_count, asked_ns);
+        }
+        error = after_refusal(connection, error);
     }
-    if (error)
-        return error;
-    ring_say(connection->puller->ring, NULL);
-    connection->seq += (int64_t)*ret_count;
-    return keep(connection->puller, ret_batches, *ret_count, asked_ns);
+    return error;
 }
 
 /* A sampler that was restarted must continue the same order; its epochs and tail may differ. The

@@ -420,6 +420,8 @@ enum error sampler_client_lease(struct sampler_client *client, size_t size, size
     }
     if (error && is_all_lent(&client->response))
         return refuse_lent(client);
+    if (error == ERROR_CONFLICT && has_problem(&client->response, SAMPLER_PAIR_LOST))
+        return error_set_kind(error, SAMPLER_PAIR_LOST);
     if (!error && !several)
         *ret_count = 1;
     return error;

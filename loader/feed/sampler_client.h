@@ -75,7 +75,9 @@ enum error sampler_client_draw(struct sampler_client *client, size_t size,
 /* The same as leases: repeating (worker, seq) returns the same batch. One request is for up to
  * `most` batches, 1 to SAMPLER_LEASES_AT_ONCE, of seq and the numbers after it; *ret_count, 1 or
  * more, are in ret_batches[most]. ERROR_UNAVAILABLE: everything left is leased; this function does
- * not retry. */
+ * not retry. ERROR_CONFLICT, error_kind() SAMPLER_PAIR_LOST: the sampler leased a batch as `seq`,
+ * its response was lost, and so is the lease by now: ask for the next seq. */
+#define SAMPLER_PAIR_LOST "pair-lost"
 #define SAMPLER_LEASES_AT_ONCE 64
 enum error sampler_client_lease(struct sampler_client *client, size_t size, size_t most,
                                 const char *worker, int64_t seq, struct sampler_batch ret_batches[],

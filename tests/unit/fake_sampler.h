@@ -26,6 +26,7 @@ enum fake_answer {
     FAKE_RIGHT,
     FAKE_BUSY,     /* 503 with Retry-After: 0 */
     FAKE_LENT,     /* the same, as only leased batches are left */
+    FAKE_LOST,     /* 409: the response of before was lost, and so is its lease */
     FAKE_SILENT,   /* no answer, the connection stays open */
     FAKE_HANG_UP,  /* closes without an answer */
     FAKE_DIES,     /* closes in the middle of the body */
@@ -226,6 +227,10 @@ static inline bool fake_batch(struct fake_connection *connection)
     if (answer == FAKE_BUSY || answer == FAKE_LENT) {
         fake_problem(connection, 503, answer == FAKE_LENT ? "/problems/all-lent" : "about:blank",
                      "nothing but leased batches");
+        return true;
+    }
+    if (answer == FAKE_LOST) {
+        fake_problem(connection, 409, "/problems/pair-lost", "its lease expired");
         return true;
     }
     if (sampler->max_size > 0 && size > sampler->max_size) {

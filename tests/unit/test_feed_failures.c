@@ -180,6 +180,27 @@ static void test_another_sampler_whose_batches_are_leased(void **state)
     setting_close(&setting);
 }
 
+static enum fake_answer lose_pairs(int64_t request, void *context)
+{
+    (void)context;
+    return request == 1 || request == 2 || request == 5 ? FAKE_LOST : FAKE_RIGHT;
+}
+
+/* A response that was lost for longer than its lease: others have its batch, and this feed gets the
+ * next one. */
+static void test_leases_whose_responses_were_lost(void **state)
+{
+    (void)state;
+    struct setting setting;
+    setting_init(&setting, 1000, 10);
+    setting.options.pull = FEED_LEASE;
+    setting.options.draws_ahead = 1;
+    setting.sampler.script = lose_pairs;
+    setting_open(&setting);
+    assert_int_equal(check_to_the_end(&setting, 0), 100);
+    setting_close(&setting);
+}
+
 static void test_patience_ends(void **state)
 {
     (void)state;
@@ -591,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_passing_trouble),
         cmocka_unit_test(test_another_sampler_after_a_restart),
         cmocka_unit_test(test_another_sampler_whose_batches_are_leased),
+        cmocka_unit_test(test_leases_whose_responses_were_lost),
         cmocka_unit_test(test_a_stream_that_is_another_from_the_start),
         cmocka_unit_test(test_labels_are_asked_for_once),
         cmocka_unit_test(test_patience_ends),
