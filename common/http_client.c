@@ -386,7 +386,7 @@ static bool is_passing(const struct http_client *client, CURLcode code)
 
 bool http_status_is_passing(int status)
 {
-    return status == 408 || status == 429 || (status >= 502 && status <= 504);
+    return status == 408 || status == 429 || (status >= 502 && status <= 504) || status == 507;
 }
 
 /* Then its server may have worked in vain. */

@@ -3,10 +3,10 @@
  * GET and POST over HTTP/1.1 with keep-alive, a deadline and retries; one struct http_client per
  * thread.
  *
- * Refused or reset connections, DNS failures, 429 and 503, and a gateway's statuses while its
- * server is away (408, 502, 504) are retried with exponential backoff and jitter (Retry-After is
- * obeyed) until the call's deadline; so is a certificate that is refused, once the server has
- * answered. A call's first failure and its recovery are logged, once each.
+ * Refused or reset connections, DNS failures, 429, 503 and 507 (its disk is full), and a gateway's
+ * statuses while its server is away (408, 502, 504) are retried with exponential backoff and jitter
+ * (Retry-After is obeyed) until the call's deadline; so is a certificate that is refused, once the
+ * server has answered. A call's first failure and its recovery are logged, once each.
  * Other statuses are left to the caller. Redirects are not followed and http_proxy is not used:
  * peers are near, and a response from elsewhere is not theirs. In the steady state this code
  * allocates nothing; libcurl does.
@@ -58,7 +58,7 @@ void http_client_close(struct http_client *client);
  * between calls. Without a response within `patience_ms` (< 0: forever): ERROR_NETWORK or
  * ERROR_TIMEOUT, naming the URL, the failure and how long it was tried (a try cut short by the
  * deadline says nothing: the last complete one is reported). ERROR_CANCELLED: soon after
- * stop_requested() or http_client_cancel(). 429 is retried, 408, 502, 503 and 504 only if
+ * stop_requested() or http_client_cancel(). 429 is retried, 408, 502, 503, 504 and 507 only if
  * `retry_busy`; at the end of patience they are the response. A body over the response's limit is
  * ERROR_NETWORK. */
 enum error http_client_get(struct http_client *client, const char *target, int64_t patience_ms,
@@ -77,7 +77,7 @@ void http_client_judge(struct http_client *client,
 /* From now on, a call makes a single try and returns its result. */
 void http_client_try_once(struct http_client *client);
 
-/* Is the status retryable? 408, 429, 502, 503, 504. */
+/* Is the status retryable? 408, 429, 502, 503, 504, 507. */
 bool http_status_is_passing(int status);
 
 /* How long a request that is in flight when it is cancelled may still wait for its response (0: not

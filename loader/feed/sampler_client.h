@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A client of the sampler's HTTP interface, on one keep-alive connection: describes a stream and
- * gets batches of ids. While a sampler is away, silent or busy (429, 503; a gateway's 408, 502,
- * 504), requests are retried with backoff for up to `patience_ms`; every response is checked before
- * any of it is used.
+ * gets batches of ids. While a sampler is away, silent, busy (429, 503; a gateway's 408, 502, 504)
+ * or its disk is full (507), requests are retried with backoff for up to `patience_ms`; every
+ * response is checked before any of it is used.
  *
  * Threads: one at a time, except for sampler_client_cancel(). In the steady state this code
  * allocates nothing (libcurl does).

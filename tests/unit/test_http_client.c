@@ -336,6 +336,23 @@ static void test_gateways_without_their_server_are_tried_again(void **state)
     stop_server(&server, client);
 }
 
+/* It may be freed at any moment, as a server that is busy becomes idle. */
+static void test_a_server_whose_disk_is_full_is_tried_again(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {ANSWER("507"), GOOD, ANSWER("507")}, .answer_count = 3};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    start_server(&server, &client);
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 200);
+    assert_int_equal(server.requests, 2);
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, false, &response));
+    assert_int_equal(response.status, 507);
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
 static void test_busy_is_the_answer_when_patience_ends(void **state)
 {
     (void)state;
@@ -554,6 +571,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_passing_trouble_is_tried_again),
     cmocka_unit_test(test_a_client_of_one_try_does_not_try_again),
     cmocka_unit_test(test_gateways_without_their_server_are_tried_again),
+    cmocka_unit_test(test_a_server_whose_disk_is_full_is_tried_again),
     cmocka_unit_test(test_busy_is_the_answer_when_patience_ends),
     cmocka_unit_test(test_nobody_there_is_told),
     cmocka_unit_test(test_a_process_without_descriptors_is_told_so),
