@@ -52,7 +52,7 @@ static enum error wait_for_times(const struct cache_place *place)
 static enum error make_room(const struct cache_place *place, const struct store_info *info)
 {
     struct rows_header header;
-    enum error error = rows_header_init(&header, info, place->key.bytes);
+    enum error error = rows_header_init(&header, info, place->key.bytes, place->source.uri);
     if (!error)
         error = cache_folder_make_room(&place->folder, header.head.texts_at);
     rows_header_release(&header);
@@ -73,6 +73,7 @@ static enum error write_rows(const struct cache_place *place, struct store *inne
                              struct store_writer *writer)
 {
     writer->key = place->key.bytes;
+    writer->source = place->source.uri;
     enum error error = store_writer_begin(writer, store_info(inner));
     if (!error)
         error = store_scan(inner, SCAN_FEATURES, store_writer_add, writer);

@@ -27,7 +27,7 @@ void kept_rows_remove(const struct kept_rows *kept);
 
 /* Contents of a cache's header. */
 struct kept_facts {
-    char *source; /* owned; the URIs of the store that its rows are from, as one line */
+    char *source; /* owned; the URIs of the store that its rows are from, one per line */
     int64_t rows;
     size_t features;
     struct cache_key key;

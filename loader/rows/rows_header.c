@@ -126,15 +126,15 @@ static void take_shape(struct rows_header *header, const struct store_info *info
     memcpy(header->shape, info->shape, info->dimensions * sizeof(header->shape[0]));
 }
 
-static void take_key(struct rows_header *header, const struct store_info *info, const uint8_t *key)
+static void take_key(struct rows_header *header, const uint8_t *key, const char *source)
 {
     header->head.flags |= ROWS_KEPT;
     memcpy(header->head.key, key, ROWS_KEY_BYTES);
-    header->source = info->uri;
+    header->source = source;
 }
 
 enum error rows_header_init(struct rows_header *header, const struct store_info *info,
-                            const uint8_t *key)
+                            const uint8_t *key, const char *source)
 {
     *header = (struct rows_header){
         .head = {.magic = ROWS_MAGIC,
@@ -152,7 +152,7 @@ enum error rows_header_init(struct rows_header *header, const struct store_info 
     };
     take_shape(header, info);
     if (key)
-        take_key(header, info, key);
+        take_key(header, key, source);
     enum error error = info->recipe ? print_recipe(header, info->recipe) : OK;
     if (error)
         return error;

@@ -77,7 +77,7 @@ struct rows_header {
     const char *columns[4];               /* id, label, weight, group; NULL: none */
     const char **feature_names;           /* [F]; none with ROWS_VARY */
     const char **label_texts;             /* [L + 1]: the last is the end of the texts */
-    const char *source;                   /* ROWS_KEPT: the URI of the rows' store; else NULL */
+    const char *source;                   /* ROWS_KEPT: as below; else NULL */
     int64_t shape[ROWS_DIMENSIONS_LIMIT]; /* [D] */
     const char *recipe;                   /* ROWS_RECIPE: the recipe as JSON; else NULL */
     char *recipe_text;                    /* owned: its text as written */
@@ -88,9 +88,10 @@ struct rows_header {
 enum { ROWS_COLUMN_ID, ROWS_COLUMN_LABEL, ROWS_COLUMN_WEIGHT, ROWS_COLUMN_GROUP };
 
 /* For the rows of such a store, whose names are borrowed; no texts yet, first id 0. `key`:
- * [ROWS_KEY_BYTES] of a row cache; NULL: not one. Call rows_header_release() even on error. */
+ * [ROWS_KEY_BYTES] of a row cache, whose rows are from the store that `source` names as it was
+ * opened, one URI per line; NULL: not one. Call rows_header_release() even on error. */
 enum error rows_header_init(struct rows_header *header, const struct store_info *info,
-                            const uint8_t *key) MUST_CHECK;
+                            const uint8_t *key, const char *source) MUST_CHECK;
 /* Appends the header's bytes, including the checksum, to `out`. */
 enum error rows_header_write(const struct rows_header *header, struct buffer *out) MUST_CHECK;
 

@@ -115,7 +115,7 @@ static enum error rows_writer_begin(struct store_writer *base)
 {
     struct rows_writer *writer = (struct rows_writer *)base;
     const struct rows_head *head = &writer->header.head;
-    enum error error = rows_header_init(&writer->header, base->info, base->key);
+    enum error error = rows_header_init(&writer->header, base->info, base->key, base->source);
     if (error)
         return error;
     writer->keys = part_at(head->head_bytes, head->key_bytes);

@@ -50,6 +50,7 @@ struct store_writer {
     const char *database;          /* set by the kind: as info.database for a server; else NULL */
     const struct store_info *info; /* what will be written; borrowed */
     const uint8_t *key;            /* row files: the key of a row cache; borrowed; NULL: not one */
+    const char *source;            /* row caches: the URIs of the rows' store; borrowed */
     int64_t rows;                  /* so far */
     struct content_digest digest;
     char digest_text[CONTENT_DIGEST_TEXT_BYTES]; /* set once all rows are there */

@@ -16,11 +16,17 @@ static const char *const worth_names[] = {
 
 /* ---- is its source unchanged? ------------------------------------------- */
 
-/* A relative path means another file for each program. */
-static bool is_from_root(const char *uri)
+/* A relative path means another file for each program: is it in none of the URIs? */
+static bool are_from_root(const char *uris)
 {
-    const char *scheme = strchr(uri, ':');
-    return uri[0] == '/' || (scheme && scheme[1] == '/');
+    bool from_root = true;
+    for (const char *at = uris; *at && from_root;) {
+        size_t length = strcspn(at, "\n");
+        const char *scheme = memchr(at, ':', length);
+        from_root = length == 0 || at[0] == '/' || (scheme && scheme[1] == '/');
+        at += length + (at[length] == '\n');
+    }
+    return from_root;
 }
 
 /* Any change of a file, including a rename, updates its ctime; it is part of the key. */
@@ -52,22 +58,22 @@ static enum cache_worth judge_files(const struct cache_source *source,
         return CACHE_UNKNOWN;
     if (cache_key_equal(&now, &cache->facts.key))
         return CACHE_CURRENT;
-    bool is_known = is_from_root(cache->facts.source);
+    bool is_known = are_from_root(cache->facts.source);
     return is_known && !are_older(source, cache->entry->made_ns) ? CACHE_STALE : CACHE_UNKNOWN;
 }
 
 static enum error judge_source(struct surveyed_cache *cache)
 {
     struct cache_source source;
-    const char *uri = cache->facts.source;
+    const char *uris = cache->facts.source;
     cache->worth = CACHE_UNKNOWN;
-    enum error error = cache_source_init(&source, uri);
+    enum error error = cache_source_init(&source, uris);
     if (error)
         return error;
-    error = store_note_source(uri, &source);
+    error = store_note_source(uris, &source);
     if (!error)
         cache->worth = judge_files(&source, cache);
-    else if (error == ERROR_NOT_FOUND && is_from_root(uri))
+    else if (error == ERROR_NOT_FOUND && are_from_root(uris))
         cache->worth = CACHE_STALE;
     cache_source_release(&source);
     return error == ERROR_MEMORY ? error : OK;

@@ -36,12 +36,14 @@ static const char *time_text(int64_t since_1970_ns, char out[TIME_BYTES])
     return out;
 }
 
-static void print_one(const struct surveyed_cache *cache)
+static void print_one(struct surveyed_cache *cache)
 {
     const struct cache_entry *entry = cache->entry;
     char used[TIME_BYTES], rows[TEXT_INTEGER_BYTES + 1] = "";
-    if (cache->facts.source)
+    if (cache->facts.source) {
         *text_write_integer(rows, cache->facts.rows) = '\0';
+        text_mask_controls(cache->facts.source);
+    }
     printf("%-*.*s  %-10s  %10s  %14" PRIu64 "  %-20s  %-4s  %s\n", SHOWN_DIGITS, SHOWN_DIGITS,
            entry->name, cache->state, rows, entry->bytes, time_text(entry->used_ns, used),
            entry->is_open ? "yes" : "no", cache->facts.source ? cache->facts.source : "");

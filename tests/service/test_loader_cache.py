@@ -170,10 +170,13 @@ class Kept:
 
     def make(self, name, value=7):
         """A cache of a table; its key."""
-        before = set(self.listed()) if self.folder.exists() else set()
         path = self.stores / name
         path.write_text(rows_of(value))
-        words = ("--sampler", self.url, "--store", f"csv:{path}", "--index", 0, "--batches", 1, "--cache", self.folder)
+        return self.make_of(f"csv:{path}")
+
+    def make_of(self, *uris):
+        before = set(self.listed()) if self.folder.exists() else set()
+        words = ("--sampler", self.url, "--store", "\n".join(uris), "--index", 0, "--batches", 1, "--cache", self.folder)
         deadline = time.monotonic() + PATIENCE_S
         while True:
             run("loader", "pull", *words)
@@ -221,6 +224,21 @@ def test_what_a_list_says_of_each_cache(kept, tmp_path):
     assert "7 caches, " in shown
     assert list(kept.listed("--remove", "stale")) == [keys["current.csv"]]
     assert (kept.folder / "not ours").exists()
+
+
+def test_a_store_of_several_files(kept, tmp_path):
+    """By several URIs, or by a pattern: also then its cache is judged by the files it was made of."""
+    for name in ("1.csv", "2.csv"):
+        (tmp_path / name).write_text("a,label\n" + "7,0\n3,1\n" * 25)
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "1.csv").write_text(rows_of(7))
+    several, pattern = [f"csv:{tmp_path}/1.csv", f"csv:{tmp_path}/2.csv"], f"csv:{tmp_path}/only/*.csv"
+    keys = [kept.make_of(*several), kept.make_of(pattern)]
+    found = kept.listed("--remove", "stale")
+    assert [(found[key]["state"], found[key]["store"]) for key in keys] == [("current", "\n".join(several)), ("current", pattern)]
+    assert f" {several[0]} {several[1]}\n" in run("loader", "cache", "--cache", kept.folder).stdout
+    (tmp_path / "2.csv").write_text(rows_of(8))
+    assert list(kept.listed("--remove", "stale")) == keys[1:]
 
 
 def test_a_store_by_a_path_from_here(kept, tmp_path, monkeypatch):
