@@ -52,13 +52,13 @@ static enum error take_next(struct feed *feed, int64_t deadline_ns, struct slot 
 typedef void settle_lease(struct lease_keeper *keeper, int64_t seq);
 
 /* `settle`: what becomes of its lease; NULL: that is settled, or there is none. If the device
- * fails, nobody can say when the slot may be written again: the ring ends, so that nobody does. */
-static enum error put_back(struct feed *feed, struct device_queue *queue, struct slot *slot,
-                           settle_lease *settle)
+ * failed with `error`, nobody can say when the slot may be written again: the ring ends, so that
+ * nobody does. */
+static enum error release_slot(struct feed *feed, struct slot *slot, settle_lease *settle,
+                               enum error error)
 {
     struct error_report report;
     int64_t seq = slot->seq;
-    enum error error = device_event_record(feed->options.device, slot->released, queue);
     if (error) {
         error_report_take(error, &report);
         ring_end(feed->ring, slot->sequence, &report);
@@ -69,6 +69,13 @@ static enum error put_back(struct feed *feed, struct device_queue *queue, struct
     return error ? error_restore(&report) : OK;
 }
 
+static enum error put_back(struct feed *feed, struct device_queue *queue, struct slot *slot,
+                           settle_lease *settle)
+{
+    return release_slot(feed, slot, settle,
+                        device_event_record(feed->options.device, slot->released, queue));
+}
+
 /* The next batch that is still ours: one that others get is put back unseen. */
 static enum error take_held(struct feed *feed, struct device_queue *queue, int64_t timeout_ms,
                             struct slot **ret_slot)
@@ -76,10 +83,13 @@ static enum error take_held(struct feed *feed, struct device_queue *queue, int64
     int64_t deadline_ns = clock_deadline_ns(timeout_ms);
     for (;;) {
         enum error error = take_next(feed, deadline_ns, ret_slot);
-        if (!error)
-            error = device_queue_await(feed->options.device, queue, (*ret_slot)->copied);
-        if (error || !feed->leases || lease_keeper_hands_out(feed->leases, (*ret_slot)->seq))
+        if (error)
             return error;
+        error = device_queue_await(feed->options.device, queue, (*ret_slot)->copied);
+        if (error)
+            return release_slot(feed, *ret_slot, feed->leases ? lease_keeper_drop : NULL, error);
+        if (!feed->leases || lease_keeper_hands_out(feed->leases, (*ret_slot)->seq))
+            return OK;
         error = put_back(feed, queue, *ret_slot, lease_keeper_drop);
         if (error)
             return error;

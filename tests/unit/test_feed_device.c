@@ -680,7 +680,7 @@ static void test_close_while_the_device_works(void **state)
 
 /* ---- a device that is lost ------------------------------------------------ */
 
-/* As use_batches(), until a call fails. */
+/* As use_batches(), until a call fails. The feed's failures last. */
 static enum error use_until_lost(struct late *late, int64_t *ret_end)
 {
     struct feed *feed = late->setting.feed;
@@ -693,12 +693,14 @@ static enum error use_until_lost(struct late *late, int64_t *ret_end)
         error =
             device_copy_out(&fake_device, late->queue, late->seen + (size_t)first * late->row_bytes,
                             batch->features, batch->rows * late->row_bytes);
-        if (!error)
-            error = feed_put(feed, late->queue, batch);
+        if (error)
+            return error;
+        error = feed_put(feed, late->queue, batch);
         if (error)
             break;
         *ret_end = end;
     }
+    assert_int_equal(feed_next(feed, late->queue, &batch), error);
     return error;
 }
 
