@@ -285,7 +285,7 @@ static inline void fake_settle(struct fake_connection *connection)
                           FAKE_EXPIRES_MS, (int)strcspn(seqs, "]"), seqs);
     atomic_fetch_add(&connection->sampler->settled, 1);
     atomic_fetch_add(&connection->sampler->acked,
-                     strncmp(connection->request, "POST /ack?", 10) == 0);
+                     strncmp(connection->request, "POST /ack ", 10) == 0);
     fake_reply(connection, 200, "application/json", body, (size_t)length, (size_t)length);
 }
 
