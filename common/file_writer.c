@@ -190,8 +190,10 @@ void file_writer_close(struct file_writer *writer)
         return;
     if (writer->temporary && !writer->committed)
         unlink(writer->temporary);
-    if (writer->descriptor >= 0)
+    if (writer->descriptor >= 0) {
+        flock(writer->descriptor, LOCK_UN); /* needed if a child of fork(2) has the descriptor */
         close(writer->descriptor);
+    }
     free(writer->pending);
     free(writer->temporary);
     free(writer->path);

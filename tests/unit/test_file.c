@@ -405,6 +405,27 @@ static void test_a_name_that_is_lost_before_its_lock(void **state)
     check_content(path_of("a"), "whole");
 }
 
+static void test_a_child_keeps_no_lock_of_a_closed_writer(void **state)
+{
+    (void)state;
+    struct file_writer *writer = NULL;
+    assert_ok(file_writer_open(path_of("a"), &writer));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_ok(file_writer_commit(writer));
+    file_writer_close(writer);
+    int other = open(path_of("a"), O_RDONLY);
+    int failed = flock(other, LOCK_SH | LOCK_NB);
+    close(other);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(failed, 0);
+}
+
 static void test_large_and_small_pieces_keep_their_order(void **state)
 {
     (void)state;
@@ -487,6 +508,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_what_a_killed_writer_left_is_removed),
     TEST(test_name_of_a_living_writer_is_passed_over),
     TEST(test_a_name_that_is_lost_before_its_lock),
+    TEST(test_a_child_keeps_no_lock_of_a_closed_writer),
     TEST(test_large_and_small_pieces_keep_their_order),
     TEST(test_failed_write_leaves_nothing),
     TEST(test_only_files_are_replaced),
