@@ -114,13 +114,22 @@ static void lose(struct lease_keeper *keeper, int64_t seq, bool out)
     *warned = true;
 }
 
+/* The sampler's last error is of a batch that was acked. */
+static bool is_acked(void)
+{
+    const char *kind = error_kind();
+    return kind && strcmp(kind, SAMPLER_PAIR_ACKED) == 0;
+}
+
+/* An ack that was refused may have acked some of its batches (a disk that became full). */
 static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool lost,
                        int64_t until_ns)
 {
     pthread_mutex_lock(&keeper->lock);
     struct lease *lease = lease_list_find(&keeper->list, seq);
-    bool news = lease && lost && !lease->lost, out = lease && lease->out;
-    if (lease && acks) {
+    bool acked = lease && lease->state == LEASE_DONE && lost && !acks && is_acked();
+    bool news = lease && lost && !lease->lost && !acked, out = lease && lease->out;
+    if (lease && (acks || acked)) {
         forget(keeper, lease);
     } else if (lease) {
         lease->lost |= lost;

@@ -493,6 +493,8 @@ enum error sampler_client_settle(struct sampler_client *client, const char *what
         error = refuse_status(client, "POST", target, &response);
         if (has_problem(&response, SAMPLER_NEVER_LENT))
             error = error_set_kind(error, SAMPLER_NEVER_LENT);
+        else if (has_problem(&response, SAMPLER_PAIR_ACKED))
+            error = error_set_kind(error, SAMPLER_PAIR_ACKED);
     }
     if (!error)
         error = read_settlement(&response, target, seqs, count, ret_expires_ms);

@@ -85,8 +85,10 @@ enum error sampler_client_lease(struct sampler_client *client, size_t size, size
 
 /* POST /ack, /extend or /release (no seqs) for a worker's leases; `what` is "ack" and so on.
  * *ret_expires_ms: for an extension. ERROR_CONFLICT: one of them is no longer the worker's, and
- * nothing was done; error_kind() SAMPLER_NEVER_LENT: the sampler knows nothing of it. */
+ * nothing was done; error_kind() SAMPLER_NEVER_LENT: the sampler knows nothing of it;
+ * SAMPLER_PAIR_ACKED, of an extension: it was acked. */
 #define SAMPLER_NEVER_LENT "never-lent"
+#define SAMPLER_PAIR_ACKED "pair-acked"
 enum error sampler_client_settle(struct sampler_client *client, const char *what,
                                  const char *worker, const int64_t seqs[], size_t count,
                                  int64_t *ret_expires_ms) MUST_CHECK;

@@ -29,6 +29,7 @@ struct lender {
     _Atomic int64_t expires_ms; /* what an extension says */
     _Atomic int refusal;        /* a status for all but batches; 0: none */
     _Atomic int ack_refusal;    /* for acks; 0: none */
+    _Atomic int64_t acked;      /* a seq whose ack came before the refusal; 0: none */
     pthread_mutex_t lock;
     int status; /* of a batch, under the lock */
     const char *headers, *body;
@@ -79,6 +80,7 @@ static bool holds_seq(const char *seqs, size_t length, int64_t seq)
 /* "{..."seqs":[5,6]}" after "POST /ack ". */
 static void answer_settlement(struct lender *lender, const char *request)
 {
+    static const char acked[] = "{\"type\":\"/problems/pair-acked\"}";
     char body[16384];
     const char *target = request + 5, *list = strstr(request, "\"seqs\":[");
     const char *seqs = list ? list + 8 : "";
@@ -94,6 +96,8 @@ static void answer_settlement(struct lender *lender, const char *request)
         reply(lender, refusal, "", "", 0);
     else if (holds_seq(seqs, length, atomic_load(&lender->lost)))
         reply(lender, 409, "", "", 0);
+    else if (holds_seq(seqs, length, atomic_load(&lender->acked)))
+        reply(lender, 409, "Content-Type: application/problem+json\r\n", acked, strlen(acked));
     else
         reply(lender, 200, "Content-Type: application/json\r\n", body, (size_t)bytes);
 }
@@ -448,6 +452,29 @@ static void test_leases_are_renewed_while_acks_are_put_off(void **state)
     lender_stop(lender);
 }
 
+/* The disk became full in the middle of an ack: what it acked is not lost. */
+static void test_an_ack_that_is_refused_half_done(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    atomic_store(&lender->ack_refusal, 507);
+    atomic_store(&lender->acked, 5);
+    atomic_store(&lender->expires_ms, 900);
+    lend(keeper, 5, 900, 1);
+    lend(keeper, 6, 900, 1);
+    lease_keeper_done(keeper, 5);
+    lease_keeper_done(keeper, 6);
+    wait_until_asked(lender, "/extend 5,6", 1);
+    wait_until_asked(lender, "/extend 6", 2);
+    assert_int_equal(times_asked(lender, "/extend 5"), 1);
+    assert_int_equal(lease_keeper_lost(keeper), 0);
+    atomic_store(&lender->ack_refusal, 0);
+    wait_until_asked(lender, "/ack 6", 1);
+    lease_keeper_stop(keeper);
+    lender_stop(lender);
+}
+
 static void test_acks_that_are_put_off_until_patience_is_over(void **state)
 {
     (void)state;
@@ -724,6 +751,7 @@ int main(void)
         cmocka_unit_test(test_more_leases_than_one_request_renews),
         cmocka_unit_test(test_leases_are_renewed_while_acks_fail),
         cmocka_unit_test(test_leases_are_renewed_while_acks_are_put_off),
+        cmocka_unit_test(test_an_ack_that_is_refused_half_done),
         cmocka_unit_test(test_acks_that_are_put_off_until_patience_is_over),
         cmocka_unit_test(test_an_ack_that_comes_too_late),
         cmocka_unit_test(test_a_sampler_that_refuses),
