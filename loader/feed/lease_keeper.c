@@ -49,6 +49,7 @@ struct lease_keeper {
     int64_t dropped_until_ns;     /* a dropped lease is ours until then, by clock_boot_ns() */
     bool hurried, leaving, stopping;
     bool warned_of_out, warned_of_ahead; /* the thread's */
+    bool renewals_fail, acks_fail;       /* the thread's */
     bool refused;                        /* the thread's: the sampler refused its last request */
     int failed_acks;                     /* requests, in a row */
     struct error_report failure;         /* of the last of them */
@@ -243,9 +244,12 @@ static enum error renew(struct lease_keeper *keeper)
     return error;
 }
 
-static void warn(const struct lease_keeper *keeper)
+/* Once until they succeed again. */
+static void warn(const struct lease_keeper *keeper, enum error error, bool *fail)
 {
-    log_warning("leases of worker %s: %s", keeper->worker, error_message());
+    if (error && !*fail)
+        log_warning("leases of worker %s: %s", keeper->worker, error_message());
+    *fail = error != OK;
 }
 
 /* Under the lock. */
@@ -263,12 +267,11 @@ static void note_failed_acks(struct lease_keeper *keeper, enum error error, int6
 static void do_round(struct lease_keeper *keeper, bool renews)
 {
     enum error acked, renewed = renews ? renew(keeper) : OK;
-    if (renewed)
-        warn(keeper);
+    if (renews)
+        warn(keeper, renewed, &keeper->renewals_fail);
     int64_t begun_ns = clock_now_ns();
     bool told = work(keeper, true, &acked);
-    if (acked)
-        warn(keeper);
+    warn(keeper, acked, &keeper->acks_fail);
     pthread_mutex_lock(&keeper->lock);
     /* As many as fill a request go at once: a pause would bound how fast batches can be acked. */
     bool is_full = keeper->done >= AT_ONCE;

@@ -430,12 +430,21 @@ static void test_leases_are_renewed_while_acks_fail(void **state)
     lender_stop(lender);
 }
 
+static void count_warning(int level, const char *message, void *context)
+{
+    (void)level;
+    atomic_fetch_add((_Atomic int *)context, strncmp(message, "leases of ", 10) == 0);
+}
+
 /* As by a sampler whose disk fails, which extends leases all the same: nobody else gets what is out
- * meanwhile. The keeper ends in time, however patient it is. */
+ * meanwhile. It is told of once. The keeper ends in time, however patient it is. */
 static void test_leases_are_renewed_while_acks_are_put_off(void **state)
 {
     (void)state;
+    _Atomic int warnings = 0;
     struct lender *lender = lender_start();
+    log_set_level(LOG_WARNING);
+    log_set_sink(count_warning, &warnings);
     struct lease_keeper *keeper = patient_keeper_of(lender, "one", -1);
     atomic_store(&lender->ack_refusal, 503);
     atomic_store(&lender->expires_ms, 900);
@@ -446,6 +455,9 @@ static void test_leases_are_renewed_while_acks_are_put_off(void **state)
     while (times_asked(lender, "/extend 5,6") < 3 && tries-- > 0)
         usleep(1000);
     assert_true(times_asked(lender, "/extend 5,6") >= 3);
+    log_set_sink(NULL, NULL);
+    log_set_level(LOG_ERROR);
+    assert_int_equal(warnings, 1);
     assert_true(begins_asked(lender, "/ack 5"));
     assert_ok(lease_keeper_check_acks(keeper));
     lease_keeper_stop(keeper);
