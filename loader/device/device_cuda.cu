@@ -13,6 +13,22 @@ extern "C" {
 #include "loader/device/device_cuda_private.h"
 }
 
+static int cuda_choice(void)
+{
+    int index = -1;
+    if (cudaGetDevice(&index) != cudaSuccess) {
+        cudaGetLastError();
+        return -1;
+    }
+    return index;
+}
+
+static void cuda_choose(int index)
+{
+    if (cuda_choice() != index && cudaSetDevice(index) != cudaSuccess)
+        cudaGetLastError();
+}
+
 static enum error count_devices(int *ret_count)
 {
     int driver = 0;
@@ -75,8 +91,10 @@ static enum error cuda_open(int index, struct device **ret_device)
     device->kind = DEVICE_CUDA;
     device->index = index;
     device->ops = &device_cuda_ops;
+    int chosen = cuda_choice();
     error = describe(device);
     if (error) {
+        cuda_choose(chosen); /* without a device, nobody else puts it back */
         free(device);
         return error == ERROR_MEMORY ? error : ERROR_UNAVAILABLE;
     }
@@ -87,22 +105,6 @@ static enum error cuda_open(int index, struct device **ret_device)
 static void cuda_close(struct device *device)
 {
     free(device);
-}
-
-static int cuda_choice(void)
-{
-    int index = -1;
-    if (cudaGetDevice(&index) != cudaSuccess) {
-        cudaGetLastError();
-        return -1;
-    }
-    return index;
-}
-
-static void cuda_choose(int index)
-{
-    if (cuda_choice() != index && cudaSetDevice(index) != cudaSuccess)
-        cudaGetLastError();
 }
 
 /* In the order of struct device_ops; "extern" because C++ constants are otherwise local. */

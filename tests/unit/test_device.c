@@ -699,6 +699,19 @@ static void test_a_choice_is_put_back(void **state)
     device_close(device);
 }
 
+/* So does opening a GPU that cannot be used, as it has no code for it. */
+static void test_a_choice_is_kept_by_a_failed_open(void **state)
+{
+    struct device *first = open_or_skip(state), *second;
+    assert_int_equal(device_choice("cuda"), 0);
+    setenv("EMULATED_GPU_FAILS", "code", 1);
+    enum error error = emulated_gpu_of ? device_open("cuda:1", &second) : ERROR_UNAVAILABLE;
+    unsetenv("EMULATED_GPU_FAILS");
+    assert_int_equal(error, ERROR_UNAVAILABLE);
+    assert_int_equal(device_choice("cuda"), 0);
+    device_close(first);
+}
+
 /* ---- names -------------------------------------------------------------- */
 
 static void test_names(void **state)
@@ -828,6 +841,7 @@ int main(void)
         ON(cuda, test_one_more_than_there_are),
         cmocka_unit_test(test_in_turn_with_the_second),
         ON(second, test_a_choice_is_put_back),
+        ON(cuda, test_a_choice_is_kept_by_a_failed_open),
     };
     log_set_level(LOG_ERROR);
     cmocka_set_message_output(CM_OUTPUT_TAP);
