@@ -272,29 +272,33 @@ static enum error take_key(struct postgres_table *table, size_t column)
     }
 }
 
-static enum error take_feature(struct postgres_table *table, size_t column)
+/* If only keys are read, a column of a type that cannot be a feature is nobody's business. */
+static enum error take_feature(struct postgres_table *table, size_t column, bool keys_only)
 {
     struct postgres_format *format = &table->format;
+    bool bytes = table->types[column] == TYPE_BYTES;
+    enum postgres_form form = POSTGRES_BYTES;
+    if (!bytes && !form_of(table->types[column], &form)) {
+        table->roles[column] = COLUMN_IGNORED;
+        return keys_only
+                   ? OK
+                   : refuse_type(table, column,
+                                 "features are numbers, texts that are numbers, or one bytea");
+    }
     size_t at = format->feature_columns++;
     table->feature_names[at] = table->columns[column];
-    if (table->types[column] == TYPE_BYTES) {
-        table->feature_forms[at] = POSTGRES_BYTES;
-        format->blob = true;
-        return OK;
-    }
-    return form_of(table->types[column], &table->feature_forms[at])
-               ? OK
-               : refuse_type(table, column,
-                             "features are numbers, texts that are numbers, or one bytea");
+    table->feature_forms[at] = form;
+    format->blob = format->blob || bytes;
+    return OK;
 }
 
-static enum error take_columns(struct postgres_table *table)
+static enum error take_columns(struct postgres_table *table, bool keys_only)
 {
     enum error error = OK;
     for (size_t i = 0; i < table->count && !error; i++) {
         error = take_key(table, i);
         if (!error && table->roles[i] == COLUMN_FEATURE)
-            error = take_feature(table, i);
+            error = take_feature(table, i, keys_only);
     }
     if (error)
         return error;
@@ -302,7 +306,8 @@ static enum error take_columns(struct postgres_table *table)
         return error_set(ERROR_USAGE,
                          "table %s has no column \"id\"; id=NAME says which one holds the ids",
                          table->name);
-    if (table->format.blob && (table->format.feature_columns > 1 || table->format.plan))
+    if (!keys_only && table->format.blob &&
+        (table->format.feature_columns > 1 || table->format.plan))
         return error_set(ERROR_USAGE,
                          "table %s has a bytea column among other features; features=NAME says "
                          "which columns hold them",
@@ -466,7 +471,7 @@ static enum error check_element(struct postgres_table *table, const struct eleme
 
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                PGconn *connection, const char *name,
-                               const struct column_choice *choice)
+                               const struct column_choice *choice, bool keys_only)
 {
     char oid[32] = "";
     *table = (struct postgres_table){.name = NULL};
@@ -491,7 +496,7 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
             error = ERROR_MEMORY;
     }
     if (!error)
-        error = take_columns(table);
+        error = take_columns(table, keys_only);
     if (!error)
         error = check_varying(table);
     if (!error)
@@ -500,7 +505,7 @@ enum error postgres_table_init(struct postgres_table *table, const struct postgr
         error = note_types(table);
     if (!error)
         error = look_for_key(table, place, connection, oid);
-    if (!error && table->format.blob)
+    if (!error && table->format.blob && !keys_only)
         error = measure_blob(table, place, connection, choice->element.told || table->facts.there);
     else if (table->format.plan)
         table->format.features = cell_plan_features(&table->plan);

@@ -30,13 +30,14 @@ struct postgres_table {
     unsigned *value_types;             /* owned; types of a row's selected values */
 };
 
-/* `name` NULL: "samples", or the only table. If the choice does not say what bytes hold: what
- * import recorded, else u8. ERROR_NOT_FOUND: no such table; ERROR_INPUT: a column has an unsuitable
- * type, or bytes look like floats or integers and nothing says what they are; ERROR_USAGE: the
- * choice names a column that does not exist. */
+/* `name` NULL: "samples", or the only table. `keys_only`: features may be of any type, and what
+ * bytes hold is not examined. If the choice does not say what bytes hold: what import recorded,
+ * else u8. ERROR_NOT_FOUND: no such table; ERROR_INPUT: a column has an unsuitable type, or bytes
+ * look like floats or integers and nothing says what they are; ERROR_USAGE: the choice names a
+ * column that does not exist. */
 enum error postgres_table_init(struct postgres_table *table, const struct postgres_place *place,
                                struct pg_conn *connection, const char *name,
-                               const struct column_choice *choice) MUST_CHECK;
+                               const struct column_choice *choice, bool keys_only) MUST_CHECK;
 void postgres_table_release(struct postgres_table *table);
 
 /* "SELECT ... FROM ..." of all values, or only of the keys, between `before` and `tail`, in which

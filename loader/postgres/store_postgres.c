@@ -107,7 +107,8 @@ static enum error open_table(struct postgres_store *store, const char *table,
         return error;
     error = postgres_cluster(&store->place, connection, &store->cluster);
     if (!error)
-        error = postgres_table_init(&store->table, &store->place, connection, table, choice);
+        error = postgres_table_init(&store->table, &store->place, connection, table, choice,
+                                    store->keys_only);
     PQfinish(connection);
     if (error)
         return error;

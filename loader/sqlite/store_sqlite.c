@@ -117,7 +117,7 @@ static enum error find_blob(struct sqlite_store *store, sqlite3 *connection,
         format->element = element->element;
     else if (store->facts.there)
         format->element = store->facts.element;
-    else
+    else if (!store->keys_only)
         error = refuse_numbers(store, connection, bytes);
     if (error || row_limit_varies(&format->limit))
         return error;

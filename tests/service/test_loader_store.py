@@ -13,6 +13,7 @@ import re
 import resource
 import signal
 import sqlite3
+import struct
 import subprocess
 
 import pytest
@@ -195,6 +196,15 @@ def test_a_table_without_keys_gives_the_same_rows(tmp_path):
     with sqlite3.connect(tmp_path / "own.db") as database:
         assert database.execute("SELECT id, label FROM samples ORDER BY id").fetchall() == sorted(
             (i * 37 % 101, i % 10) for i in range(101))
+
+
+def test_frames_need_not_know_what_blobs_hold(tmp_path):
+    path = tmp_path / "floats.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE samples(id INTEGER PRIMARY KEY, label, features BLOB)")
+        database.executemany("INSERT INTO samples VALUES (?,?,?)", [(i, i % 2, struct.pack("<2f", i / 7, 1.5)) for i in range(20)])
+    run_fails("loader", "info", path, status=2, says="element=f32 or element=u8")
+    run("sampler", "build", "--store", path, "--out", tmp_path / "frame")
 
 
 @pytest.mark.parametrize("name", ["rowid", "RowId"])

@@ -246,6 +246,18 @@ def test_bad_rows_are_named(server, tmp_path):
     run_fails("loader", "import", server.uri("short"), f"sqlite:{tmp_path}/bad.db", says=["id 2", "1 byte;", "2 bytes"])
 
 
+@pytest.mark.parametrize("columns", [
+    "now() AS at", "date '2026-11-29' AS day, '{}'::jsonb AS facts", "ARRAY[1.5] AS list, 5 AS a", "'\\x0102'::bytea AS picture, 5 AS a",
+    "'\\x0000803f000000c0'::bytea AS floats",
+])
+def test_frames_need_no_features(server, tmp_path, columns):
+    """Of a table that cannot be trained on as it stands, ids and labels are read all the same."""
+    server.sql("DROP TABLE IF EXISTS visits, pairs", "CREATE TABLE pairs AS SELECT i AS id, chr(97 + i % 3) AS label FROM generate_series(0, 9) i",
+               f"CREATE TABLE visits AS SELECT id, label, {columns} FROM pairs")
+    run_fails("loader", "info", server.uri("visits"), status=2, says="table public.visits")
+    assert frame(server.uri("visits"), tmp_path / "visits") == frame(server.uri("pairs"), tmp_path / "pairs")
+
+
 def test_labels_under_another_name(server, tmp_path):
     server.sql("CREATE TABLE animals (id int PRIMARY KEY, legs int, class int)", "INSERT INTO animals VALUES (1, 4, 0), (2, 2, 1)")
     says = ["?label=NAME", '"id", "legs", "class"']
