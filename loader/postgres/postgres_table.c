@@ -592,9 +592,10 @@ char *postgres_table_select_length(const struct postgres_table *table)
     return buffer_take(&sql, &text) ? NULL : text;
 }
 
-enum error postgres_table_check(const struct postgres_table *table, const PGresult *result)
+enum error postgres_table_check(const struct postgres_table *table, bool keys_only,
+                                const PGresult *result)
 {
-    size_t count = postgres_value_count(&table->format, false);
+    size_t count = postgres_value_count(&table->format, keys_only);
     bool same = (size_t)PQnfields(result) == count;
     for (size_t i = 0; i < count && same; i++)
         same = PQftype(result, (int)i) == table->value_types[i];

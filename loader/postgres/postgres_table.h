@@ -46,9 +46,9 @@ char *postgres_table_select(const struct postgres_table *table, bool keys_only, 
                             const char *tail);
 /* SELECT of id and length of the blob, for a list of ids. free() it; NULL: the error is set. */
 char *postgres_table_select_length(const struct postgres_table *table);
-/* ERROR_INPUT unless the result has the values of all columns, with the types they had when the
- * table was opened, and is of this very table. */
-enum error postgres_table_check(const struct postgres_table *table,
+/* ERROR_INPUT unless the result has what postgres_table_select() selects, with the types it had
+ * when the table was opened, and is of this very table. */
+enum error postgres_table_check(const struct postgres_table *table, bool keys_only,
                                 const struct pg_result *result) MUST_CHECK;
 
 #endif

@@ -294,7 +294,7 @@ static enum error take_result(struct postgres_reader *reader, struct fetch_call 
                               const PGresult *result, size_t count)
 {
     const struct postgres_store *store = store_of(reader);
-    enum error error = postgres_table_check(&store->table, result);
+    enum error error = postgres_table_check(&store->table, false, result);
     if (error)
         return error_prefix(error, "postgresql:%s: ", store->place.shown);
     for (int row = 0; row < PQntuples(result) && !error; row++) {

@@ -114,12 +114,12 @@ static enum error check_table(const struct pass *pass)
 {
     const struct postgres_store *store = pass->store;
     PGresult *result = NULL;
-    char *sql = postgres_table_select(&store->table, false, "", " LIMIT 0");
+    char *sql = postgres_table_select(&store->table, pass->keys_only, "", " LIMIT 0");
     enum error error =
         sql ? postgres_run(&store->place, pass->connection, sql, PGRES_TUPLES_OK, &result)
             : ERROR_MEMORY;
     if (!error) {
-        error = postgres_table_check(&store->table, result);
+        error = postgres_table_check(&store->table, pass->keys_only, result);
         error = error ? error_prefix(error, "postgresql:%s: ", store->place.shown) : OK;
     }
     PQclear(result);

@@ -258,6 +258,15 @@ def test_frames_need_no_features(server, tmp_path, columns):
     assert frame(server.uri("visits"), tmp_path / "visits") == frame(server.uri("pairs"), tmp_path / "pairs")
 
 
+def test_a_frame_needs_leave_for_its_columns_alone(server, tmp_path):
+    server.sql("DROP TABLE IF EXISTS private", "CREATE TABLE private (id int PRIMARY KEY, label text, income real)",
+               "INSERT INTO private VALUES (1, 'a', 5), (2, 'b', 6)", "DROP ROLE IF EXISTS drawer",
+               "CREATE ROLE drawer LOGIN PASSWORD 'right one'", "GRANT SELECT (id, label) ON private TO drawer")
+    uri = server.uri("private").replace("tombola:", "drawer:")
+    run_fails("loader", "info", uri, says="permission denied")
+    assert frame(uri, tmp_path / "drawer") == frame(server.uri("private"), tmp_path / "owner")
+
+
 def test_labels_under_another_name(server, tmp_path):
     server.sql("CREATE TABLE animals (id int PRIMARY KEY, legs int, class int)", "INSERT INTO animals VALUES (1, 4, 0), (2, 2, 1)")
     says = ["?label=NAME", '"id", "legs", "class"']
