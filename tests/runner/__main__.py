@@ -35,13 +35,17 @@ SANITIZERS = {
 }
 
 
+# Also when the terminal is closed, since what runs has sessions of its own; but for nohup.
+ENDING = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL else [])]
+
+
 class Stopped(Exception):
     """By a signal."""
 
 
 def on_signal(number, _):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for each in ENDING:
+        signal.signal(each, signal.SIG_IGN)
     raise Stopped(number)
 
 
@@ -119,8 +123,8 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, on_signal)
-    signal.signal(signal.SIGTERM, on_signal)
+    for each in ENDING:
+        signal.signal(each, on_signal)
     try:
         status = main(sys.argv[1:])
         sys.stdout.flush()
@@ -129,7 +133,7 @@ if __name__ == "__main__":
         status = 2
     except (Stopped, BrokenPipeError) as ended:  # what only a `tail` was to read is for nobody when that has ended
         process.end_all()
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(OSError):
             print("run: stopped", file=sys.stderr)
         status = 128 + (ended.args[0] if isinstance(ended, Stopped) else signal.SIGPIPE)
     os._exit(status)  # threads of steps that were stopped may still wait

@@ -3,13 +3,18 @@
 
 import importlib
 import json
+import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
-from conftest import ROOT
+from conftest import PATIENCE_S, ROOT, environment, wait_for
+from marked import marked, new_mark
 from outcomes import Outcomes
 
 pytestmark = pytest.mark.plain
@@ -100,6 +105,30 @@ def test_pytest_says_what_failed(runner, line, name):
     found = runner("service").FAILED.match(line)
     assert found.group(2) == name
     assert found.group(1) == line.split(" ", 1)[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_who_is_ended_ends_what_it_runs(tmp_path, number):
+    """Also when its terminal is closed. The first that it runs is deploy/install."""
+    (tmp_path / "tests").mkdir()
+    for name in ("run", "runner", "layering"):
+        (shutil.copytree if (ROOT / "tests" / name).is_dir() else shutil.copy)(ROOT / "tests" / name, tmp_path / "tests" / name)
+    (tmp_path / "deploy").mkdir()
+    install = tmp_path / "deploy" / "install"
+    install.write_text(f"#!/bin/bash\ntrap 'touch {tmp_path}/heard; exit 1' HUP INT TERM\ntouch {tmp_path}/asked\nwhile sleep 0.1; do :; done\n")
+    install.chmod(0o755)
+    mark = new_mark()
+    one = subprocess.Popen(["env", "--default-signal=HUP,INT", tmp_path / "tests" / "run"], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, env=environment(mark), start_new_session=True)
+    try:
+        wait_for((tmp_path / "asked").exists, "it installs nothing")
+        one.send_signal(number)
+        assert one.wait(PATIENCE_S) == 128 + number
+        assert (tmp_path / "heard").exists() and not marked(mark)
+    finally:
+        for pid in marked(mark):
+            os.kill(pid, signal.SIGKILL)
+        one.wait()
 
 
 def ended(runner, name, failed, second, repeats=True):
