@@ -27,8 +27,10 @@ RULES = [
     ("tests/layering/*", ["layering"], []),
     ("tests/lint/*", ["lint"], []),
     ("tests/cuda/*", ["lint", "asan"], ["test_emulated_gpu"]),
-    ("deploy/*", ["lint", "layering", "service"],
-     ["test_install", "test_packages", "test_quickstart", "test_first_steps"]),
+    ("deploy/*", ["lint", "layering"], []),
+    ("loader/README.md", ["layering"], ["test_libtombola"]),
+    ("loader/python/README.md", ["layering"], ["test_python"]),
+    ("CHANGELOG.md", ["layering"], ["test_release"]),
     ("*.md", ["layering"], []),
     (".clang-tidy", ["lint"], []),
     (".clang-format", ["lint"], []),
@@ -41,21 +43,25 @@ def git(*arguments):
 
 
 def base():
-    """The commit to compare with."""
+    """The commit to compare with; empty where there is none, as in a clone of one commit."""
     head, main = git("rev-parse", "HEAD"), git("merge-base", "main", "HEAD")
-    return "HEAD~" if not main or main == head else main[0]
+    return "".join(main if main and main != head else git("rev-parse", "--quiet", "--verify", "HEAD~"))
 
 
-def changes():
+def changes(since):
     """(path, whether it appeared or went away) of every difference, committed or not."""
-    found = [line.split("\t") for line in git("diff", "--no-renames", "--name-status", base())]
+    found = [line.split("\t") for line in git("diff", "--no-renames", "--name-status", since)]
     return [(path, kind != "M") for kind, path in found] + [(path, True) for path in
                                                             git("ls-files", "--others", "--exclude-standard")]
 
 
 def take_changes(chosen, links, all_parts):
     """Adds to a selection what the changes can touch; returns a line that says what that is."""
-    found = changes()
+    since = base()
+    if not since:
+        chosen.take_all(all_parts)
+        return "git knows no commit to compare with"
+    found = changes(since)
     for path, came_or_went in found:
         if came_or_went:
             chosen.take_part("dist", "layering")
@@ -67,7 +73,7 @@ def take_changes(chosen, links, all_parts):
     if any(path.endswith(".cu") for path, _ in found):
         chosen.take_part("asan", "cuda")
     take_code(chosen, links, {path for path, _ in found if path.endswith(CODE)})
-    return f"{len(found)} files differ from {base()[:12]}"
+    return f"{len(found)} files differ from {since[:12]}"
 
 
 def take_by_rule(chosen, path):
@@ -80,6 +86,8 @@ def take_by_rule(chosen, path):
                 for part in KINDS.keys() & set(parts):
                     chosen.take(part, [] if tests else all_tests(part))
                 chosen.take("service", [test for test in all_tests("service") if stem(test) in tests])
+            if path.startswith("deploy/"):
+                chosen.take_named("deploy")
             return True
     return False
 

@@ -99,10 +99,14 @@ class Selection:
         """What covers the folders: the programs that link an object of theirs, the tests that their READMEs name."""
         for folder in self.folders:
             self.take("unit", [test for test in all_programs() if covers(test, folder, links)])
-            for readme in sorted((ROOT / folder).rglob("README.md")):
-                for part in ("service", "fault"):
-                    self.take(part, named_tests(part, readme.read_text()))
+            self.take_named(folder)
             self.take_part("layering", "lint")
+
+    def take_named(self, folder):
+        """The tests that the READMEs of a folder name."""
+        for readme in sorted((ROOT / folder).rglob("README.md")):
+            for part in ("service", "fault"):
+                self.take(part, named_tests(part, readme.read_text()))
 
     # `asan test_json` runs only that file there: a kind of which no file was named is left out.
     def wants(self, part):

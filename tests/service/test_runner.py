@@ -107,6 +107,36 @@ def test_pytest_says_what_failed(runner, line, name):
     assert found.group(1) == line.split(" ", 1)[1]
 
 
+@pytest.mark.parametrize("path", ["deploy/tombola", "deploy/k8s/base/sampler.yaml", "deploy/README.md"])
+def test_a_change_of_deploy_runs_what_uses_it(runner, path):
+    """--changed, as `tests/run deploy`: the tests that the README names are all of them."""
+    selection = runner("selection")
+    chosen = selection.Selection([], runner("parts").NAMES)
+    assert runner("changed").take_by_rule(chosen, path)
+    users = [test for test in selection.all_tests("service") if re.search(r'ROOT / "deploy\b', (ROOT / test).read_text())]
+    assert len(users) > 9 and set(users) - set(chosen.tests["service"]) == {"tests/service/test_runner.py"}
+    assert chosen.tests["fault"] and {"lint", "layering", "service", "fault"} == set(chosen.parts)
+
+
+def test_without_a_commit_to_compare_with_all_parts_run(runner, tmp_path, monkeypatch):
+    """In a clone of one commit, or in a tarball, --changed found no difference, and passed."""
+    changed = runner("changed")
+    monkeypatch.setattr(changed, "ROOT", tmp_path)
+
+    def taken():
+        chosen = runner("selection").Selection([], runner("parts").NAMES)
+        said = changed.take_changes(chosen, None, ["unit", "lint"])
+        return chosen.parts, said
+
+    assert taken()[0] == ["unit", "lint"]
+    commit = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-q", "--allow-empty", "-m", "x"]
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=tmp_path, check=True)
+    subprocess.run(commit, cwd=tmp_path, check=True)
+    assert taken()[0] == ["unit", "lint"]
+    subprocess.run(commit, cwd=tmp_path, check=True)
+    assert taken()[0] == [] and taken()[1].startswith("0 files differ from ")
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def test_who_is_ended_ends_what_it_runs(tmp_path, number):
     """Also when its terminal is closed. The first that it runs is deploy/install."""
