@@ -161,6 +161,38 @@ def test_who_is_ended_ends_what_it_runs(tmp_path, number):
         one.wait()
 
 
+def ended_command(step, said, status):
+    """In place of step.run() and step.compute(): what the command said, and its status."""
+    def run(*_, **__):
+        step.log_path.write_text(said)
+        return status
+    return run
+
+
+@pytest.mark.parametrize("said, status, counts", [
+    ("..s.\n3 passed, 1 skipped in 1.00s", 0, (3, 0, 1)), ("FAILED tests/service/test_a.py::test_b\n1 failed, 2 passed in 1.00s", 1, (2, 1, 0)),
+    ("no tests ran in 0.01s", 5, (0, 0, 0)), ("INTERNALERROR", 3, (0, 1, 0)), ("3 passed in 1.00s\nException ignored in: <_io.FileIO>", 0, (0, 1, 0))])
+def test_a_part_that_counts_nothing_has_failed(runner, tmp_path, monkeypatch, said, status, counts):
+    monkeypatch.setattr(runner("step"), "LOGS", tmp_path)
+    service = runner("service")
+    monkeypatch.setattr(service, "LOGS", tmp_path)
+    step = runner("step").Step("service", None)
+    step.run = ended_command(step, said, status)
+    service.test(step, SimpleNamespace(name="build", folder=tmp_path, prefix=[], environment={}), ["tests/service/test_a.py"])
+    assert step.counts == counts
+
+
+@pytest.mark.parametrize("said, status, counts", [
+    ("order: 3 s\nframe: 2 s", 0, (2, 0, 0)), ("order: 3 s\nframe: failed", 1, (1, 1, 0)), ("", 1, (0, 1, 0)), ("order: 3 s", 1, (0, 1, 0)),
+    ("order: failed", 124, (0, 1, 0))])
+def test_benchmarks_that_were_not_begun_have_failed(runner, tmp_path, monkeypatch, said, status, counts):
+    monkeypatch.setattr(runner("step"), "LOGS", tmp_path)
+    step = runner("step").Step("bench", None)
+    step.compute = ended_command(step, said, status)
+    runner("bench").check(step)
+    assert step.counts == counts
+
+
 def ended(runner, name, failed, second, repeats=True):
     """A step with so many failures of ten tests, of which so many fail again."""
     step = runner("step").Step(name, None)
