@@ -15,6 +15,9 @@
 #   step_disk_is_full PATH  for a log that lacks its last words
 #   step_clock              now, into step_now_ms
 #   step_tied COMMAND...    in a subshell, whose place it takes: a command that ends with this script
+#   step_apart COMMAND...   a child in a session of its own; of several, one at a time
+#   step_await TEXT         waits for it, as step_wait
+#   step_ends COMMAND       however this script ends, what that session still runs ends before it; then COMMAND runs
 #
 # step_wait waits in short sleeps, not in `wait`, so that a signal's trap runs at once. The clock is that of the
 # kernel since its start, not bash's SECONDS, which jumps when the machine's time is set.
@@ -31,6 +34,38 @@ step_tied() {
     # shellcheck disable=SC2016
     exec setpriv --pdeathsig TERM sh -c '[ "$PPID" = "$0" ] && exec "$@"' $$ "$@"
 }
+
+# Ctrl-C reaches this script alone.
+step_child=''
+step_apart() {
+    setsid "$@" </dev/null &
+    step_child=$!
+}
+
+step_await() {
+    local status=0
+    step_wait "$step_child" "$1" || status=$?
+    step_child=''
+    return "$status"
+}
+
+step_ends() {
+    # shellcheck disable=SC2064
+    trap "trap '' HUP INT TERM; step_end_child; $1" EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+}
+
+# SIGTERM, and SIGKILL for what has not ended ten seconds later.
+step_end_child() {
+    local tenth
+    [[ -n $step_child ]] || return 0
+    for ((tenth = 0; tenth < 150; tenth++)); do
+        kill -s $((tenth < 100 ? 15 : 9)) -- "-$step_child" "$step_child" || break # at first it is no session yet
+        sleep 0.1
+    done
+} 2>/dev/null
 
 step_clock() {
     read -r step_now_ms _ </proc/uptime

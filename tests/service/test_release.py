@@ -2,13 +2,17 @@
 """deploy/release on a small project of the test: what it refuses, and what it leaves. And the version's one place."""
 
 import hashlib
+import os
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
 
-from conftest import PATIENCE_S, ROOT, environment, run
+from conftest import PATIENCE_S, ROOT, environment, run, wait_for
+from marked import marked, new_mark
+from test_loader_store import POWERLESS
 
 pytestmark = pytest.mark.plain
 
@@ -61,7 +65,7 @@ class Project:
 
     def release(self, *words, status=0):
         names = {"GIT_COMMITTER_NAME": "tester", "GIT_COMMITTER_EMAIL": "tester@localhost"}
-        done = subprocess.run([self.folder / "deploy" / "release", *words], env=environment(names), capture_output=True,
+        done = subprocess.run([*POWERLESS, self.folder / "deploy" / "release", *words], env=environment(names), capture_output=True,
                               text=True, check=False, timeout=PATIENCE_S)
         assert done.returncode == status, done.stdout + done.stderr
         return done
@@ -108,6 +112,35 @@ def test_a_failing_distcheck_leaves_no_tag(project):
     project.commit()
     assert "make distcheck failed" in project.release(status=1).stderr
     assert project.git("tag") == ""
+
+
+def test_what_a_failing_distcheck_leaves_is_in_nobodys_way(project):
+    """Folders that nobody may write in."""
+    project.write("Makefile.am", "EXTRA_DIST = CHANGELOG.md\ncheck-local:\n\tfalse\n")
+    project.commit()
+    assert "make distcheck failed" in project.release(status=1).stderr
+    project.write("Makefile.am", "EXTRA_DIST = CHANGELOG.md\n")
+    project.commit()
+    project.release()
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_what_it_runs_ends_with_it(project, number):
+    """Ctrl-C reaches the whole process group of the terminal, a kill only the script."""
+    begun, mark = project.folder.parent / "begun", new_mark()
+    project.write("Makefile.am", f"EXTRA_DIST = CHANGELOG.md\ndist-hook:\n\ttouch {begun}\n\tsleep 100000\n")
+    project.commit()
+    one = subprocess.Popen(["env", "--default-signal=HUP,INT", project.folder / "deploy" / "release"], env=environment(mark),
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for(begun.exists, "it makes no tarball")
+        (os.killpg if number == signal.SIGINT else os.kill)(one.pid, number)
+        assert one.wait(PATIENCE_S) == 128 + number and not marked(mark)
+        assert project.git("tag") == ""
+    finally:
+        for pid in marked(mark):
+            os.kill(pid, signal.SIGKILL)
+        one.wait()
 
 
 def test_a_check_releases_nothing(project):
