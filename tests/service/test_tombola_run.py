@@ -150,7 +150,7 @@ OTHERS = {f"TOMBOLA_{name}": value for name, value in {
     "LISTEN": "127.0.0.1:1", "CHECKPOINT": "nowhere", "BEST": "1", "STATUS_LISTEN": "127.0.0.1:1", "TOKEN_FILE": "nowhere.json",
     "TLS_CERT": "nowhere.pem", "FORMAT": "json", "LOG_FORMAT": "json", "SIZE": "5", "ROWS": "0:3", "EPOCHS": "1", "P": "2", "RATE": "0.5",
     "CONFIG": "nowhere.json", "MAX_SIZE": "1", "URL": "http://127.0.0.1:1", "TIMEOUT": "0.001", "INIT_FROM": "nowhere", "TEST_EVERY": "3",
-    "EARLY_STOPPING": "2", "ACCEPT_LOSS": "9999"}.items()}
+    "EARLY_STOPPING": "2", "ACCEPT_LOSS": "9999", "LOG_LEVEL": "error"}.items()}
 
 
 def test_options_of_others_in_the_environment(table):
