@@ -3,10 +3,12 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -138,6 +140,65 @@ def test_a_folder_in_which_make_cannot_build(tmp_path, name):
     said = subprocess.run([QUICKSTART, "--no-install", "--work", tmp_path / "work"], env=env, capture_output=True, text=True,
                           timeout=PATIENCE_S, check=False)
     assert said.returncode == 1 and f"in {tmp_path}/{name}: a name has" in said.stderr and not (tmp_path / name).exists()
+
+
+# What stands for the tree: configure notes its words and what it is of, make copies that as the programs.
+CONFIGURE = """#!/bin/sh
+mkdir busy || exit
+echo "configured $*" >>said
+sleep 0.5
+[ $# = 0 ] || words=$(printf " '%s'" "$@")
+printf '#!/bin/sh\\necho "%s"\\n' "$words" >config.status
+chmod +x config.status
+printf 'abs_top_srcdir = %s\\nall:\\n' "$(cd "$(dirname "$0")" && pwd)" >Makefile
+for name in sampler loader trainer; do
+    printf '\\tmkdir -p %s && cp $(abs_top_srcdir)/source %s/tombola-%s\\n' $name $name $name >>Makefile
+done
+rmdir busy
+"""
+
+
+def small_tree(folder):
+    for name in ("quickstart", "step.sh", "training.sh"):
+        (folder / "deploy").mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "deploy" / name, folder / "deploy")
+    (folder / "build-aux").mkdir()
+    for name in ("Makefile.in", "config.h.in", "build-aux/ltmain.sh"):
+        (folder / name).touch()
+    for name, text in (("configure", CONFIGURE), ("source", "first")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def built(tree, *words):
+    """What `quickstart --build-only` made there."""
+    done = subprocess.run([tree / "deploy/quickstart", "--build-only", "--no-install", *words], env=environment(), capture_output=True,
+                          text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return (tree / "build/sampler/tombola-sampler").read_text()
+
+
+@pytest.mark.parametrize("move", [shutil.copytree, shutil.move])
+def test_a_tree_that_was_copied_with_its_build_builds_itself(tmp_path, move):
+    """And not what the other one is. It stays configured as it was."""
+    one, other = small_tree(tmp_path / "one"), tmp_path / "other"
+    (one / "build").mkdir()
+    subprocess.run([one / "configure", "--without-cuda", "CFLAGS=-O3 -g"], cwd=one / "build", check=True)
+    assert built(one) == "first"
+    move(one, other)
+    (other / "source").write_text("second")
+    assert built(other) == built(other) == "second"
+    assert (other / "build/said").read_text() == "configured --without-cuda CFLAGS=-O3 -g\n" * 2
+    assert not one.exists() or built(one) == "first"
+
+
+def test_two_at_once_build_one_after_the_other(tmp_path):
+    """With folders of their own, in one tree."""
+    tree = small_tree(tmp_path / "tree")
+    with ThreadPoolExecutor(3) as team:
+        assert list(team.map(lambda name: built(tree, "--work", tmp_path / name), "abc")) == ["first"] * 3
+    assert (tree / "build/said").read_text() == "configured \n"
 
 
 def test_a_second_one_in_the_same_folder_is_refused(quickstart):
