@@ -84,9 +84,9 @@ def program(name):
 
 
 def environment(changes=None):
-    """The environment without TOMBOLA_* of the person who runs the tests; samplers stop at once."""
+    """The environment without TOMBOLA_* of the person who runs the tests; samplers stop at once, and take a free port."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("TOMBOLA_")}
-    return {**kept, "TOMBOLA_DRAIN": "0", **(changes or {})}
+    return {**kept, "TOMBOLA_DRAIN": "0", "TOMBOLA_LISTEN": "127.0.0.1:0", **(changes or {})}
 
 
 def preloaded(library):
