@@ -13,7 +13,7 @@ from places import JOBS, LOGS, ROOT
 FOLDERS = ("common", "loader", "sampler", "trainer", "tests")
 OWN_INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 SHELL = re.compile(rb"#!.*\b(ba)?sh\b|.*^# shellcheck shell=", re.DOTALL | re.MULTILINE)
-SHELL_FOLDERS = (".ci", "deploy", "tests", "m4/nvcc-compile")
+SHELL_FOLDERS = (".ci", "deploy", "tests", "m4/nvcc-compile", "sampler/api/page/embed")
 CPPCHECK = ["cppcheck", "--quiet", "--std=c11", "--language=c", "--enable=warning,performance,portability",
             "--inline-suppr", "--error-exitcode=1", "--suppressions-list=tests/lint/cppcheck.supp", "-D_GNU_SOURCE",
             "--library=python", "-I."]
