@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 from build import environment, execute
 
 HERE = Path(__file__).resolve().parent
-# These build the tree themselves, or never start a program of it.
 FAILED = re.compile(rb"(?m)^not ok \d+ (?!# SKIP)")  # in TAP as cmocka writes it
+# These build the tree themselves, or never start a program of it.
 LEFT_OUT = {"test_install", "test_packages", "test_quickstart"}
 
 
