@@ -133,7 +133,7 @@ def test_data_that_is_not_there(quickstart, tmp_path):
     assert "is empty" in done(quickstart("--data", half), status=2)
 
 
-@pytest.mark.parametrize("name", ["my build", "it's", "a\nb", "$HOME"])
+@pytest.mark.parametrize("name", ["it's", "a\nb", "$HOME", "a\\b"])
 def test_a_folder_in_which_make_cannot_build(tmp_path, name):
     """configure says so after half a minute, and calls it an unsafe srcdir value."""
     env = environment({"TOMBOLA_BUILD": str(tmp_path / name)})
@@ -152,7 +152,7 @@ printf '#!/bin/sh\\necho "%s"\\n' "$words" >config.status
 chmod +x config.status
 printf 'abs_top_srcdir = %s\\nall:\\n' "$(cd "$(dirname "$0")" && pwd)" >Makefile
 for name in sampler loader trainer; do
-    printf '\\tmkdir -p %s && cp $(abs_top_srcdir)/source %s/tombola-%s\\n' $name $name $name >>Makefile
+    printf '\\tmkdir -p %s && cp "$(abs_top_srcdir)/source" %s/tombola-%s\\n' $name $name $name >>Makefile
 done
 rmdir busy
 """
@@ -191,6 +191,15 @@ def test_a_tree_that_was_copied_with_its_build_builds_itself(tmp_path, move):
     assert built(other) == built(other) == "second"
     assert (other / "build/said").read_text() == "configured --without-cuda CFLAGS=-O3 -g\n" * 2
     assert not one.exists() or built(one) == "first"
+
+
+def test_a_tree_may_have_a_blank_in_its_name(tmp_path):
+    """But none between it and a build elsewhere, where configure would refuse it."""
+    tree = small_tree(tmp_path / "my tree")
+    assert built(tree) == built(tree) == "first"
+    done = subprocess.run([tree / "deploy/quickstart", "--build-only", "--no-install"], env=environment({"TOMBOLA_BUILD": str(tmp_path / "other")}),
+                          capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1 and f"make cannot build {tree} in {tmp_path}/other: " in done.stderr and not (tmp_path / "other/Makefile").exists()
 
 
 def test_two_at_once_build_one_after_the_other(tmp_path):
