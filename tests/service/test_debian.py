@@ -15,7 +15,7 @@ pytestmark = pytest.mark.plain
 
 DEBIAN = ROOT / "deploy" / "debian"
 # What debhelper-compat and build-essential bring, and what the tarball has ready.
-BROUGHT = {"gcc", "libc6-dev", "make", "autoconf", "automake", "libtool", "dpkg-dev", "debhelper", "xz-utils",
+BROUGHT = {"build-essential", "gcc", "libc6-dev", "make", "autoconf", "automake", "libtool", "dpkg-dev", "debhelper", "xz-utils",
            "lintian"}
 
 
