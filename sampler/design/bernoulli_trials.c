@@ -26,7 +26,7 @@
 #define NAME(name) name##_avx2
 #include "sampler/design/bernoulli_trials.inc"
 
-#define TARGET __attribute__((target("avx512f,avx512dq,prefer-vector-width=512")))
+#define TARGET __attribute__((target("avx512f,avx512dq")))
 #define LANES 8
 #define NAME(name) name##_avx512
 #include "sampler/design/bernoulli_trials.inc"
