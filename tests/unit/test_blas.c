@@ -199,7 +199,7 @@ static int check_in_child(const char *name)
     pid_t child = fork();
     if (child == 0)
         _exit(check_library(name));
-    int status;
+    int status = 0;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
@@ -291,7 +291,7 @@ static void test_the_environment_is_put_back(void **state)
                     !getenv("OMP_NUM_THREADS");
         _exit(kept && described[0] && count_threads() == threads ? 0 : 1);
     }
-    int status;
+    int status = 0;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
@@ -317,7 +317,7 @@ static void test_openblas_without_room_is_refused(void **state)
         bool says = error == ERROR_UNAVAILABLE && strstr(error_message(), "ulimit -v");
         _exit(says ? 0 : error && strstr(error_message(), "libopenblas") ? NOT_INSTALLED : 1);
     }
-    int status;
+    int status = 0;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
     assert_true(WIFEXITED(status));
     assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NOT_INSTALLED);

@@ -91,7 +91,7 @@ static enum error put_aside(void)
     static uint64_t values[SPOOL_CHUNK + 1];
     struct spool_store store;
     struct spool spool;
-    struct spool_cursor cursor = {NULL};
+    struct spool_cursor cursor = {0};
     const uint64_t *read = NULL;
     size_t count = 0;
     for (size_t i = 0; i <= SPOOL_CHUNK; i++)

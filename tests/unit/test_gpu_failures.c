@@ -182,7 +182,7 @@ static bool try(const char *kind, long number)
 
 static void skip_without_emulation(void)
 {
-    struct device *found;
+    struct device *found = NULL;
     if (!emulated_gpu_failures || device_open("cuda", &found)) {
         print_message("# no emulated GPU\n");
         skip();

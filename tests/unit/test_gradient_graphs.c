@@ -162,7 +162,7 @@ static void test_the_same_bits_with_and_without_graphs(void **state)
 
 static void skip_without_emulation(void)
 {
-    struct device *found;
+    struct device *found = NULL;
     if (!emulated_gpu_failures || device_open("cuda", &found)) {
         print_message("# no emulated GPU\n");
         skip();

@@ -98,8 +98,8 @@ static void test_streams_are_told_apart(void **state)
     (void)state;
     struct buffer buffer = BUFFER_INIT(1 << 20);
     struct metrics of_none = {.items = 0};
-    struct metrics_blocks first = {0};
-    struct metrics_blocks second = {0};
+    struct metrics_blocks first = {.of_thread = {NULL}};
+    struct metrics_blocks second = {.of_thread = {NULL}};
     for (uint32_t thread = 0; thread < METRICS_THREADS; thread++) {
         struct metrics *block = metrics_block(&first, thread);
         assert_non_null(block);

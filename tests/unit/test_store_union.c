@@ -29,7 +29,8 @@ static void write_parts(bool with_ids, const char *const labels[PARTS], bool pla
         fprintf(file, "%slabel,a,b\n", with_ids ? "id," : "");
         for (int i = 0; i < 50 + 30 * part; i++, row++) {
             uint64_t other = state;
-            snprintf(id, sizeof(id), with_ids ? "%d," : "", row * 7919 % 1000);
+            snprintf(id, sizeof(id), "%d,", row * 7919 % 1000);
+            id[with_ids ? strlen(id) : 0] = '\0';
             snprintf(label, sizeof(label), "%s%zu", labels[part], dice_below(&other, 4));
             state = other;
             add_row(file, id, label, &other, plain_bytes ? 0 : part);
