@@ -48,9 +48,10 @@ struct http_client {
     struct buffer busy_body;   /* of the last answer that said "later" */
     enum error callback_error; /* why a callback ended the transfer */
     char reason[CURL_ERROR_SIZE];
-    bool is_full; /* the process has no descriptor for a socket */
-    bool has_met; /* the server has answered before */
-    int sent;     /* requests of the call in progress, with those that libcurl repeats itself */
+    bool is_full;  /* the process has no descriptor for a socket */
+    bool has_head; /* the headers of the latest response are complete */
+    bool has_met;  /* the server has answered before */
+    int sent;      /* requests of the call in progress, with those that libcurl repeats itself */
     uint64_t random;
     _Atomic bool cancelled;
     bool once; /* a call is one try */
@@ -98,10 +99,14 @@ static size_t on_header(char *data, size_t size, size_t count, void *context)
 {
     struct http_client *client = context;
     size_t length = size * count;
-    if (length >= 5 && memcmp(data, "HTTP/", 5) == 0)
+    if (length >= 5 && memcmp(data, "HTTP/", 5) == 0) {
         buffer_clear(&client->response->headers); /* those before belong to a 100 Continue */
-    else if (length > 2)
+        client->has_head = false;
+    } else if (length > 2) {
         client->callback_error = take(&client->response->headers, data, length);
+    } else {
+        client->has_head = true;
+    }
     return client->callback_error ? 0 : length;
 }
 
@@ -340,13 +345,22 @@ static enum error drive(struct http_client *client, int64_t deadline_ns, CURLcod
     }
 }
 
+/* libcurl takes a connection that ends within the headers for the end of the response. */
+static void refuse_half_head(struct http_client *client, long status, CURLcode *code)
+{
+    if (*code != CURLE_OK || (client->has_head && status >= 200))
+        return;
+    *code = CURLE_RECV_ERROR;
+    snprintf(client->reason, sizeof(client->reason), "the connection ended within the headers");
+}
+
 static enum error try_once(struct http_client *client, const struct call *call, CURLcode *ret_code)
 {
     long status = 0;
     long connections = 0;
     client->callback_error = OK;
     client->reason[0] = '\0';
-    client->is_full = false;
+    client->is_full = client->has_head = false;
     buffer_clear(&client->response->body);
     buffer_clear(&client->response->headers);
     CURLMcode added = curl_multi_add_handle(client->multi, client->easy);
@@ -356,6 +370,8 @@ static enum error try_once(struct http_client *client, const struct call *call, 
     curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(client->easy, CURLINFO_NUM_CONNECTS, &connections);
     curl_multi_remove_handle(client->multi, client->easy);
+    if (!error)
+        refuse_half_head(client, status, ret_code);
     client->has_met |= !error && *ret_code == CURLE_OK;
     client->response->status = (int)status;
     client->response->reconnected |= connections > 0;

@@ -309,6 +309,30 @@ static void test_a_client_of_one_try_does_not_try_again(void **state)
     stop_server(&server, client);
 }
 
+/* The connection ended before the response began or while its headers came: libcurl calls that a
+ * response, with no body and some of its headers. */
+static void test_a_response_that_ends_in_its_headers_is_none(void **state)
+{
+    (void)state;
+    struct server server = {.answers = {"HTTP/1.1 200 OK\r\nConnection: close\r\n",
+                                        "HTTP/1.1 204 No Content\r\nConnection: close\r\nX-Kind: a",
+                                        "HTTP/1.1 100 Continue\r\nConnection: close\r\n\r\n", GOOD,
+                                        "HTTP/1.1 404 Not Found\r\nConnection: close\r\n"},
+                            .answer_count = 5};
+    struct http_client *client = NULL;
+    struct http_response response = HTTP_RESPONSE_INIT(100);
+    start_server(&server, &client);
+    assert_ok(http_client_get(client, "/", PATIENCE_MS, true, &response));
+    assert_int_equal(response.status, 200);
+    assert_string_equal(response.body.data, "hello");
+    assert_int_equal(server.requests, 4);
+    http_client_try_once(client);
+    assert_fails(http_client_get(client, "/", PATIENCE_MS, true, &response), ERROR_NETWORK,
+                 "ended within the headers");
+    http_response_release(&response);
+    stop_server(&server, client);
+}
+
 #define ANSWER(status) "HTTP/1.1 " status " No\r\nContent-Length: 4\r\n\r\nlate"
 
 static void test_gateways_without_their_server_are_tried_again(void **state)
@@ -570,6 +594,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_reasons_that_are_long),
     cmocka_unit_test(test_passing_trouble_is_tried_again),
     cmocka_unit_test(test_a_client_of_one_try_does_not_try_again),
+    cmocka_unit_test(test_a_response_that_ends_in_its_headers_is_none),
     cmocka_unit_test(test_gateways_without_their_server_are_tried_again),
     cmocka_unit_test(test_a_server_whose_disk_is_full_is_tried_again),
     cmocka_unit_test(test_busy_is_the_answer_when_patience_ends),
