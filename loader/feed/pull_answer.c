@@ -44,7 +44,8 @@ static enum error check_position(const struct puller *puller, const struct pull_
                          request->rows);
     if (batch->rows <= request->skip_rows)
         return error_set(ERROR_END, "the stream has ended");
-    return OK;
+    enum error error = sampler_stream_check_epoch(&puller->stream, batch->first, batch->epoch);
+    return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
 }
 
 /* An end before the last batch that the stream's description promises: some gateway's 204. */

@@ -296,13 +296,20 @@ static void find_span(const struct sampler_batch batches[], size_t count, int64_
 }
 
 /* Warns once each time the stream goes back. Responses to requests sent before that do not count:
- * they may be from either side of it. ERROR_NETWORK: a plain draw was answered with a batch that
- * was drawn before, though the stream did not go back. */
+ * they may be from either side of it. ERROR_NETWORK: a batch of an epoch that does not go with its
+ * position, or a plain draw answered with a batch that was drawn before, though the stream did not
+ * go back. */
 static enum error check_position(struct pull_connection *connection,
                                  const struct sampler_batch batches[], size_t count)
 {
     struct puller *puller = connection->puller;
     int64_t first, end;
+    for (size_t i = 0; i < count && puller->compares; i++) {
+        enum error error =
+            sampler_stream_check_epoch(&puller->stream, batches[i].first, batches[i].epoch);
+        if (error)
+            return error_prefix(error, "%s: ", puller->options.url);
+    }
     find_span(batches, count, &first, &end);
     if (end == 0)
         return OK;

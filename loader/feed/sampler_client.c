@@ -262,6 +262,20 @@ enum error sampler_client_check_order(const struct sampler_client *client,
 
 /* ---- batches ------------------------------------------------------------ */
 
+/* Does a header name what the request did? Absent: a list has one for all its leases, or none. */
+static enum error check_name(const struct sampler_client *client, const char *header,
+                             const char *wanted)
+{
+    char given[SAMPLER_WORKER_BYTES];
+    if (!http_response_header(&client->response, header, given, sizeof(given)) ||
+        strcmp(given, wanted) == 0)
+        return OK;
+    return error_set(ERROR_NETWORK,
+                     "a batch of %s %s, asked for was that of %s: something between mixes "
+                     "responses up",
+                     header, given, wanted);
+}
+
 static enum error get_batches(struct sampler_client *client, const char *target)
 {
     struct http_response *response = &client->response;
@@ -273,7 +287,18 @@ static enum error get_batches(struct sampler_client *client, const char *target)
         return error_set(ERROR_END, "the stream %s has ended", client->stream);
     if (!error && response->status != 200)
         return refuse_status(client, "GET", target, response);
+    if (!error && check_name(client, "Tombola-Stream", client->stream))
+        error = error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
     return error;
+}
+
+/* Only batches that others had before are lent whole, whatever size a request is for. */
+static enum error check_size(const struct sampler_batch *batch, size_t size)
+{
+    if (batch->rows <= size || batch->lease.attempt > 1)
+        return OK;
+    return error_set(ERROR_NETWORK, "a new batch of %zu units, more than the %zu asked for",
+                     batch->rows, size);
 }
 
 static enum error get_batch(struct sampler_client *client, const char *target,
@@ -316,6 +341,8 @@ enum error sampler_client_draw(struct sampler_client *client, size_t size,
         return error;
     if (http_response_header(&client->response, "Tombola-Attempt", attempt, sizeof(attempt)))
         (void)text_parse_integer(attempt, strlen(attempt), 1, INT64_MAX, &batch.lease.attempt);
+    if (check_size(&batch, size))
+        return error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
     *ret_batch = batch;
     return OK;
 }
@@ -337,21 +364,24 @@ static enum error read_lease(const struct http_response *response, struct sample
                                     "Tombola-Expires-Ms");
 }
 
-static enum error lease_one(struct sampler_client *client, const char *target, int64_t seq,
-                            struct sampler_batch *ret_batch)
+static enum error lease_one(struct sampler_client *client, const char *target, size_t size,
+                            const char *worker, int64_t seq, struct sampler_batch *ret_batch)
 {
     struct sampler_batch batch;
+    char number[TEXT_INTEGER_BYTES + 1];
     enum error error = get_batch(client, target, &batch);
     if (error)
         return error;
     batch.lease.seq = seq;
-    if (read_lease(&client->response, &batch.lease))
+    *text_write_integer(number, seq) = '\0';
+    if (read_lease(&client->response, &batch.lease) || check_size(&batch, size) ||
+        check_name(client, "Tombola-Worker", worker) || check_name(client, "Tombola-Seq", number))
         return error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
     *ret_batch = batch;
     return OK;
 }
 
-static enum error parse_leases(const struct buffer *body, size_t most, int64_t seq,
+static enum error parse_leases(const struct buffer *body, size_t size, size_t most, int64_t seq,
                                struct sampler_batch ret_batches[], size_t *ret_count)
 {
     size_t count = 0, at = 0, used;
@@ -361,6 +391,8 @@ static enum error parse_leases(const struct buffer *body, size_t most, int64_t s
             return error_set(ERROR_INPUT, "more than the %zu batches that were asked for", most);
         error = sampler_batch_parse_listed(body->data ? body->data + at : "", body->length - at,
                                            &ret_batches[count], &used);
+        if (!error)
+            error = check_size(&ret_batches[count], size);
         if (error)
             return error;
         if (ret_batches[count].lease.seq != seq + (int64_t)count)
@@ -373,11 +405,12 @@ static enum error parse_leases(const struct buffer *body, size_t most, int64_t s
     return OK;
 }
 
-static enum error lease_several(struct sampler_client *client, const char *target, size_t most,
-                                int64_t seq, struct sampler_batch ret_batches[], size_t *ret_count)
+static enum error lease_several(struct sampler_client *client, const char *target, size_t size,
+                                size_t most, int64_t seq, struct sampler_batch ret_batches[],
+                                size_t *ret_count)
 {
     enum error error = get_batches(client, target);
-    if (!error && parse_leases(&client->response.body, most, seq, ret_batches, ret_count))
+    if (!error && parse_leases(&client->response.body, size, most, seq, ret_batches, ret_count))
         return error_prefix(ERROR_NETWORK, "%s%s: ", client->url, target);
     return error;
 }
@@ -411,8 +444,9 @@ enum error sampler_client_lease(struct sampler_client *client, size_t size, size
     http_client_judge(client->http, is_all_lent);
     if (several)
         snprintf(target + length, sizeof(target) - (size_t)length, "&batches=%zu", most);
-    enum error error = several ? lease_several(client, target, most, seq, ret_batches, ret_count)
-                               : lease_one(client, target, seq, ret_batches);
+    enum error error = several
+                           ? lease_several(client, target, size, most, seq, ret_batches, ret_count)
+                           : lease_one(client, target, size, worker, seq, ret_batches);
     if (several && error == ERROR_USAGE && refuses_several(client)) {
         log_debug("batches are leased one by one: %s", error_message());
         client->one_lease = true;
@@ -470,6 +504,8 @@ static enum error read_settlement(const struct http_response *response, const ch
                                  what, &number);
     if (!error && acked)
         error = check_acked(acked, seqs, count);
+    if (!error && number < 0)
+        error = error_set(ERROR_NETWORK, "%s was answered with %" PRId64, what, number);
     cJSON_Delete(json);
     if (error)
         return error_prefix(ERROR_NETWORK, "no Tombola sampler: ");

@@ -117,6 +117,17 @@ enum error sampler_stream_parse(const char *text, size_t length, const char *wha
     return error;
 }
 
+enum error sampler_stream_check_epoch(const struct sampler_stream *stream, int64_t first,
+                                      int64_t epoch)
+{
+    if (first / stream->epoch_draws == epoch)
+        return OK;
+    return error_set(ERROR_NETWORK,
+                     "the batch at position %" PRId64 " of stream %s is of epoch %" PRId64
+                     ", not %" PRId64 " as the sampler answered",
+                     first, stream->name, first / stream->epoch_draws, epoch);
+}
+
 /* ---- differences -------------------------------------------------------- */
 
 enum error sampler_stream_differs(const char *what, const char *before, const char *now)

@@ -45,6 +45,9 @@ enum error sampler_stream_compare(const struct sampler_stream *before,
 /* The same without tail and epochs, which may change while a stream is drawn from. */
 enum error sampler_stream_compare_orders(const struct sampler_stream *before,
                                          const struct sampler_stream *now) MUST_CHECK;
+/* OK if a batch that begins at `first` is of `epoch`, else ERROR_NETWORK. */
+enum error sampler_stream_check_epoch(const struct sampler_stream *stream, int64_t first,
+                                      int64_t epoch) MUST_CHECK;
 /* ERROR_CONFLICT: "the sampler's stream is another one than it was: its `what` was ...". */
 enum error sampler_stream_differs(const char *what, const char *before, const char *now) MUST_CHECK;
 

@@ -31,7 +31,9 @@ enum fake_answer {
     FAKE_HANG_UP,  /* closes without an answer */
     FAKE_DIES,     /* closes in the middle of the body */
     FAKE_SHORT,    /* a body of one unit less than it says */
-    FAKE_TOO_MANY, /* one unit more than was asked for */
+    FAKE_TOO_MANY, /* one unit more than was asked for, as of a batch that comes again */
+    FAKE_LARGE,    /* the same, as of a new batch */
+    FAKE_OTHER_EPOCH,
     FAKE_NEGATIVE_ID,
     FAKE_GARBAGE,    /* HTML */
     FAKE_OTHER_PLACE /* begins one unit further on */
@@ -45,6 +47,7 @@ struct fake_connection {
     struct fake_sampler *sampler;
     int socket;
     pthread_t thread;
+    int attempt; /* of what is answered */
     char request[4096];
     char body[FAKE_BODY_BYTES];
 };
@@ -100,11 +103,11 @@ static inline void fake_reply(struct fake_connection *connection, int status, co
                               const char *body, size_t length, size_t sent_length)
 {
     char head[256];
-    int head_length =
-        snprintf(head, sizeof(head),
-                 "HTTP/1.1 %d X\r\nContent-Type: %s\r\n%sContent-Length: %zu\r\n"
-                 "Tombola-Attempt: 1\r\nTombola-Expires-Ms: %d\r\n\r\n",
-                 status, type, status == 503 ? "Retry-After: 0\r\n" : "", length, FAKE_EXPIRES_MS);
+    int head_length = snprintf(head, sizeof(head),
+                               "HTTP/1.1 %d X\r\nContent-Type: %s\r\n%sContent-Length: %zu\r\n"
+                               "Tombola-Attempt: %d\r\nTombola-Expires-Ms: %d\r\n\r\n",
+                               status, type, status == 503 ? "Retry-After: 0\r\n" : "", length,
+                               connection->attempt, FAKE_EXPIRES_MS);
     if (status == 204)
         head_length = snprintf(head, sizeof(head), "HTTP/1.1 204 X\r\n\r\n");
     fake_send(connection, head, (size_t)head_length);
@@ -254,12 +257,16 @@ static inline bool fake_batch(struct fake_connection *connection)
         return true;
     }
     int64_t first = fake_first(sampler, size, index) + (answer == FAKE_OTHER_PLACE);
-    int64_t rows = fake_cut(sampler, first, size) + (answer == FAKE_TOO_MANY);
+    bool larger = answer == FAKE_TOO_MANY || answer == FAKE_LARGE;
+    int64_t rows = fake_cut(sampler, first, size) + larger;
+    connection->attempt = 1 + (answer == FAKE_TOO_MANY);
     if (rows == 0) {
         fake_reply(connection, 204, "", "", 0, 0);
         return true;
     }
     size_t length = fake_write_batch(connection, 0, first, rows, NULL);
+    if (answer == FAKE_OTHER_EPOCH)
+        connection->body[offsetof(struct sampler_batch_header, epoch)]++;
     if (answer == FAKE_NEGATIVE_ID)
         memset(connection->body + 32, 0xff, 8);
     if (answer == FAKE_GARBAGE)
@@ -346,6 +353,7 @@ static inline void *fake_listen(void *context)
         setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
         struct fake_connection *connection = calloc(1, sizeof(*connection));
         connection->sampler = sampler;
+        connection->attempt = 1;
         connection->socket = socket;
         sampler->opened[at] = connection;
         pthread_create(&connection->thread, NULL, fake_serve, connection);

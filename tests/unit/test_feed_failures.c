@@ -71,6 +71,8 @@ static void test_wrong_answers(void **state)
         const char *text;
     } cases[] = {{FAKE_SHORT, "a batch of 10 units in 140 bytes; it takes 152"},
                  {FAKE_NEGATIVE_ID, "id -1 at place 0"},
+                 {FAKE_LARGE, "a new batch of 11 units, more than the 10 asked for"},
+                 {FAKE_OTHER_EPOCH, "position 170 of stream seed is of epoch 0, not 1 as"},
                  {FAKE_GARBAGE, "not a binary batch"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct setting setting;
@@ -93,6 +95,7 @@ static void test_wrong_answers_to_an_index(void **state)
         const char *text;
     } cases[] = {{0, FAKE_TOO_MANY, ERROR_NETWORK, "641 units, more than were asked for"},
                  {1, FAKE_TOO_MANY, ERROR_CONFLICT, "361 units"},
+                 {1, FAKE_OTHER_EPOCH, ERROR_NETWORK, "epoch 0, not 1 as"},
                  {1, FAKE_OTHER_PLACE, ERROR_CONFLICT, "position 641"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct setting setting;

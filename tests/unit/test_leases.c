@@ -691,6 +691,54 @@ static void test_a_batch_without_what_makes_it_a_lease(void **state)
     assert_int_equal(batch.lease.expires_ms, 5);
 }
 
+/* A gateway mixed two responses up. */
+static void test_the_batch_of_another_request(void **state)
+{
+    static const struct {
+        const char *headers, *text; /* NULL: it is right */
+    } cases[] = {{"Tombola-Stream: other\r\n",
+                  "a batch of Tombola-Stream other, asked for was that of default"},
+                 {"Tombola-Worker: v\r\n", "a batch of Tombola-Worker v, asked for was that of w"},
+                 {"Tombola-Seq: 8\r\n", "a batch of Tombola-Seq 8, asked for was that of 9"},
+                 {"Tombola-Stream: default\r\nTombola-Worker: w\r\nTombola-Seq: 9\r\n", NULL}};
+    char data[32 + 12 * ROWS] = {0}, headers[200];
+    struct sampler_batch batch;
+    size_t count = 0;
+    (void)state;
+    write_batch(data, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(headers, sizeof(headers), "Tombola-Attempt: 1\r\nTombola-Expires-Ms: 5\r\n%s",
+                 cases[i].headers);
+        enum error error = draw(200, headers, data, sizeof(data), 1, &batch, &count);
+        if (cases[i].text)
+            assert_fails(error, ERROR_NETWORK, cases[i].text);
+        else
+            assert_ok(error);
+    }
+    struct list list = list_from(9);
+    struct sampler_batch batches[3];
+    assert_fails(
+        draw(200, "Tombola-Stream: other\r\n", list.data, sizeof(list.data), 3, batches, &count),
+        ERROR_NETWORK, cases[0].text);
+}
+
+/* It would never be renewed again, or without a pause. */
+static void test_an_extension_of_less_than_nothing(void **state)
+{
+    struct lender *lender = lender_start();
+    struct sampler_client *client = NULL;
+    const int64_t seqs[] = {9};
+    int64_t expires_ms = 1;
+    (void)state;
+    atomic_store(&lender->expires_ms, -5);
+    assert_ok(sampler_client_open(lender->url, NULL, NULL, 1000, &client));
+    assert_fails(sampler_client_settle(client, "extend", "w", seqs, 1, &expires_ms), ERROR_NETWORK,
+                 "/extend was answered with -5");
+    assert_int_equal(expires_ms, 1);
+    sampler_client_close(client);
+    lender_stop(lender);
+}
+
 static void test_lists_that_nobody_asked_for(void **state)
 {
     struct list right = list_from(9), other = list_from(10);
@@ -771,6 +819,8 @@ int main(void)
         cmocka_unit_test(test_names_of_workers),
         cmocka_unit_test(test_a_name_is_of_one_feed),
         cmocka_unit_test(test_a_batch_without_what_makes_it_a_lease),
+        cmocka_unit_test(test_the_batch_of_another_request),
+        cmocka_unit_test(test_an_extension_of_less_than_nothing),
         cmocka_unit_test(test_lists_that_nobody_asked_for),
         cmocka_unit_test(test_draws_that_are_refused),
         cmocka_unit_test(test_one_by_one_where_several_are_refused),
