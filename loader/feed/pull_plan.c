@@ -33,13 +33,15 @@ void pull_plan_init(struct pull_plan *plan, const struct sampler_stream *stream,
     assert(batch_rows > 0 && batch_rows <= SAMPLER_BATCH_ROWS_LIMIT);
     int64_t rows = (int64_t)batch_rows;
     int64_t draws = stream->epoch_draws;
+    bool known = is_tail_known(stream->tail);
     *plan = (struct pull_plan){.batch_rows = rows,
                                .block = 1,
                                .epoch_draws = draws,
                                .drop = strcmp(stream->tail, "drop") == 0,
-                               .plain = is_one_of(stream->design, plain_designs) &&
-                                        is_tail_known(stream->tail)};
-    plan->even = plan->plain || is_one_of(stream->design, even_designs);
+                               .plain = known && is_one_of(stream->design, plain_designs)};
+    plan->even = plan->plain || (known && is_one_of(stream->design, even_designs));
+    if (stream->epochs == 0 || __builtin_mul_overflow(stream->epochs, draws, &plan->end))
+        plan->end = INT64_MAX;
     if (strcmp(stream->tail, "keep") == 0)
         plan->epoch_batches = draws / rows + (draws % rows != 0);
     else if (plan->drop)
@@ -94,7 +96,8 @@ static int64_t block_at(const struct pull_plan *plan, int64_t k)
 void pull_plan_at(const struct pull_plan *plan, int64_t index, struct pull_request *ret_request)
 {
     int64_t rows = plan->batch_rows;
-    if (!plan->plain || index > INT64_MAX / 4 / rows) { /* no order is that long */
+    bool refused = plan->drop && plan->epoch_batches == 0;
+    if (!plan->even || refused || index > INT64_MAX / 4 / rows) { /* no order is that long */
         *ret_request = (struct pull_request){.size = (size_t)rows, .index = index, .first = -1};
         return;
     }
@@ -102,7 +105,8 @@ void pull_plan_at(const struct pull_plan *plan, int64_t index, struct pull_reque
     int64_t k = plan->epoch_batches > 0 ? index % plan->epoch_batches : index;
     int64_t block = block_at(plan, k);
     int64_t start = k / block * block * rows; /* within the epoch */
-    int64_t left = plan->epoch_draws - start;
+    int64_t first = epoch * plan->epoch_draws + start;
+    int64_t left = plan->epoch_batches > 0 ? plan->epoch_draws - start : plan->end - first;
     int64_t blocks_an_epoch = 0;
     if (plan->epoch_batches > 0 && plan->drop)
         blocks_an_epoch = plan->epoch_draws / (block * rows);
@@ -111,9 +115,9 @@ void pull_plan_at(const struct pull_plan *plan, int64_t index, struct pull_reque
     *ret_request = (struct pull_request){
         .size = (size_t)(block * rows),
         .index = epoch * blocks_an_epoch + k / block,
-        .first = epoch * plan->epoch_draws + start,
+        .first = first,
         .skip_rows = (size_t)(k % block * rows),
     };
-    if (plan->epoch_batches > 0)
+    if (left > 0)
         ret_request->rows = (size_t)(left < block * rows ? left : block * rows);
 }

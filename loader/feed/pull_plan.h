@@ -10,9 +10,9 @@
  *          request is for B
  *   span   batch K is positions K B .. K B + B - 1, epochs or not
  *
- * and every response is checked against the positions where it must begin and end. If a design's
- * batches are not simply the next positions of the order, they are requested one by one. Pure
- * arithmetic, no state.
+ * and every response is checked against the positions where it must begin and end, unless each
+ * batch of the design decides how many it covers. If a design's batches are not simply the next
+ * positions of the order, they are requested one by one. Pure arithmetic, no state.
  *
  * Dimensions: B rows per batch, n batches per request, M positions per epoch.
  */
@@ -31,6 +31,7 @@ struct pull_plan {
     int64_t block;         /* n */
     int64_t epoch_draws;   /* M */
     int64_t epoch_batches; /* keep: ceil(M / B); drop: floor(M / B); span: 0 */
+    int64_t end;           /* the stream's, as a position; INT64_MAX: none */
     bool drop;
     bool plain; /* batches are the next positions of the order: n may be above 1 */
     bool even;  /* all but an epoch's last cover equally many positions */
@@ -40,7 +41,7 @@ struct pull_request {
     size_t size;      /* for /batch?size= */
     int64_t index;    /* for /batch?index= */
     int64_t first;    /* the position at which the response must begin; -1: unknown */
-    size_t rows;      /* how many units it must hold; 0: unknown, as at the end of a span */
+    size_t rows;      /* how many units it must hold; 0: unknown, or beyond the end */
     size_t skip_rows; /* units of the response before batch K */
 };
 
