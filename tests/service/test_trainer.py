@@ -18,6 +18,7 @@ import time
 import pytest
 
 from conftest import PATIENCE_S, TSAN, free_port, from_pypi, run, run_fails, wait_for
+from test_http_access import make_certificate
 
 STEPS = 300 if TSAN else 1500  # enough that something can happen in the middle
 NUMBERS = {"I64": "q", "F32": "f"}
@@ -444,19 +445,24 @@ def test_a_sampler_that_comes_back_with_another_rate_is_noticed(sampler, start, 
     train_fails(other, store, tmp_path / "run", ["belongs to another order", "the design's own fields"], train_steps=10**9)
 
 
-def test_another_seed_is_noticed_long_before_the_next_save(sampler, start, demo, tmp_path):
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_another_seed_is_noticed_long_before_the_next_save(sampler, start, demo, tmp_path, scheme):
     """And costs nothing: what was trained until then is of the old order, and is gone on from."""
+    secure, trusted = [], None
+    if scheme == "https":
+        trusted, key = make_certificate(tmp_path, "one")
+        secure = ["--tls-cert", trusted, "--tls-key", key]
     lines = (demo / "mnist_train.csv").read_text().splitlines() * 10
     (tmp_path / "many.csv").write_text("\n".join(lines) + "\n")
     uri = csv_uri(tmp_path / "many.csv")
-    served = sampler("--store", uri, "--seed", 7, listen=f"127.0.0.1:{free_port()}")
+    served = sampler("--store", uri, "--seed", 7, *secure, listen=f"127.0.0.1:{free_port()}")
     logdir = tmp_path / "run"
     # Tests make it so slow that the feed, which sees it too, asks for no batch in the first seconds.
     trainer = start("trainer", *options(served, uri, logdir, train_steps=10**9, save_secs=0, batch_size=5, hidden_units=1000,
-                                        test_store=uri, test_every=1))
+                                        test_store=uri, test_every=1), env={"TOMBOLA_CA": str(trusted or "")})
     trainer.wait_for_line("training step")
     served.kill()
-    sampler("--store", uri, "--seed", 8, listen=f"127.0.0.1:{served.port}")
+    sampler("--store", uri, "--seed", 8, *secure, listen=f"127.0.0.1:{served.port}")
     assert trainer.wait() == 2
     assert "the sampler changed while it was trained from: " in trainer.stderr
     assert "seed is 7, the sampler's is 8" in trainer.stderr
