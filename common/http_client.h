@@ -90,7 +90,8 @@ void http_client_cancel(struct http_client *client);
 bool http_response_header(const struct http_response *response, const char *name, char *out,
                           size_t bytes);
 
-/* The `detail` (else `title`, else the first 200 bytes) of a problem+json body, for messages. */
+/* The `detail` (else `title`, else the first 200 bytes) of a problem+json body, for messages.
+ * error_message() stays what it is. */
 void http_response_problem(const struct http_response *response, char *out, size_t bytes);
 
 #endif

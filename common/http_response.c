@@ -62,8 +62,10 @@ void http_response_problem(const struct http_response *response, char *out, size
     const struct buffer *body = &response->body;
     const char *text = NULL;
     cJSON *json = NULL;
+    struct error_report before; /* perhaps of this response; whatever it is, may be no JSON */
     if (bytes == 0)
         return;
+    error_report_take(OK, &before);
     if (body->length > 0 && !json_parse(body->data, body->length, "the answer", &json) &&
         json_get_text(json, "detail", "the answer", &text) &&
         json_get_text(json, "title", "the answer", &text))
@@ -74,4 +76,5 @@ void http_response_problem(const struct http_response *response, char *out, size
         copy_printable(out, bytes <= PROBLEM_BYTES ? bytes : PROBLEM_BYTES + 1, body->data,
                        body->length);
     cJSON_Delete(json);
+    (void)error_restore(&before);
 }

@@ -772,6 +772,8 @@ static void test_draws_that_are_refused(void **state)
                      "503");
         assert_fails(draw(400, "", denied, strlen(denied), most, batches, &count), ERROR_USAGE,
                      "--max-size");
+        assert_fails(draw(400, "", "<html>", 6, most, batches, &count), ERROR_USAGE,
+                     "answered 400 to GET /batch?");
         assert_int_equal(draw(204, "", "", 0, most, batches, &count), ERROR_END);
         assert_fails(draw(418, "", "", 0, most, batches, &count), ERROR_NETWORK, "no reason given");
     }
