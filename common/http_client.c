@@ -422,6 +422,8 @@ static const char *reason_of(const struct http_client *client, CURLcode code)
 {
     if (client->is_full)
         return "cannot open a socket: too many open files (ulimit -n)";
+    if (code == CURLE_OUT_OF_MEMORY) /* so it says of a line that is longer than it takes */
+        return "out of memory, or a header of more than 100 kB";
     return client->reason[0] ? client->reason : curl_easy_strerror(code);
 }
 

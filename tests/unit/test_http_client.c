@@ -535,6 +535,9 @@ static void test_large_answers_are_refused(void **state)
                  "limit of 4 bytes");
     assert_fails(http_client_get(client, "/", PATIENCE_MS, false, &response), ERROR_NETWORK,
                  "refused");
+    memset(answer + 17, 'X', 150000); /* one line */
+    assert_fails(http_client_get(client, "/", PATIENCE_MS, false, &response), ERROR_NETWORK,
+                 "a header of more than 100 kB");
     http_response_release(&response);
     stop_server(&server, client);
 }
