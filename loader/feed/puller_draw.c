@@ -231,7 +231,8 @@ static enum error lease(struct pull_connection *connection, size_t most,
 
 /* A sampler that was restarted must continue the same order; its epochs and tail may differ. The
  * keeper has what it leased, and releases it. `at_end`: the response was 204, which ends the stream
- * only if its description agrees (*ret_early false): a gateway may answer 204, too. */
+ * only if its description agrees (*ret_early false): a gateway may answer 204, too. A token that may
+ * no longer read the stream does not end a feed that may draw, as at the start. */
 static enum error check_order(struct pull_connection *connection, bool at_end, bool *ret_early)
 {
     struct puller *puller = connection->puller;
@@ -240,11 +241,12 @@ static enum error check_order(struct pull_connection *connection, bool at_end, b
                               !sampler_client_check_order(connection->client, &puller->stream)))
         return OK;
     enum error error = sampler_client_describe(connection->client, &now);
+    bool refused = error == ERROR_USAGE;
     if (!error)
         error = sampler_stream_compare_orders(&puller->stream, &now);
-    if (!error)
+    if (!error || refused)
         error = sampler_client_check_order(connection->client, &puller->stream);
-    *ret_early = !error && at_end && now.goes_on;
+    *ret_early = !error && !refused && at_end && now.goes_on;
     return error ? error_prefix(error, "%s: ", puller->options.url) : OK;
 }
 

@@ -149,6 +149,17 @@ def test_an_end_of_draws_that_is_none(gateway, sampler, store, lease, once):
         run_fails(*words, status=1, says="answered 204 to a draw: the stream default has not ended")
 
 
+@pytest.mark.parametrize("lease", [[], ["--lease"]], ids=["drawn", "leased"])
+def test_an_end_that_cannot_be_checked(gateway, sampler, store, lease):
+    """The token lost its scope `read` in the middle: it may still draw, as one that never had it."""
+    reads = itertools.count()
+    between = gateway(sampler("--store", store, "--epochs", 1),
+                      lambda number, path: 403 if path.startswith("/streams/") and next(reads) > 0 else None)
+    lines = run("loader", "pull", "--sampler", between.url, "--store", store, *lease).stdout.splitlines()
+    assert sorted(int(line.split(",")[0]) for line in lines[1:]) == list(range(2000))
+    assert 403 in between.failed
+
+
 @pytest.mark.parametrize("described", [False, True])
 def test_a_draw_that_a_cache_answers(gateway, sampler, store, described):
     """Its rows were written already: they are not written twice without a word. If the cache also answers how far the stream
