@@ -5,6 +5,7 @@
 #include "sampler/api/api_request.h"
 #include "sampler/api/api_thread.h"
 #include "sampler/api/audit.h"
+#include "sampler/stream/stream.h"
 
 static const struct route routes[] = {
     {.path = "/batch", .metrics = PATH_BATCH, .no_store = true, .scoped = true, .get = route_batch},
@@ -86,6 +87,12 @@ static const struct route routes[] = {
     {.path = "/openapi.json", .metrics = PATH_OPENAPI, .get = route_openapi},
 };
 
+static void tick(int64_t now_ms)
+{
+    stream_look_at_clock();
+    audit_tick(now_ms);
+}
+
 const struct application sampler_application = {
     .routes = {routes, sizeof(routes) / sizeof(routes[0])},
     .thread_bytes = sizeof(struct api_thread),
@@ -93,7 +100,7 @@ const struct application sampler_application = {
     .request_bytes = sizeof(struct api_request),
     .request_cleared_bytes = API_REQUEST_CLEARED_BYTES,
     .request_release = api_request_release,
-    .tick = audit_tick,
+    .tick = tick,
     .starting_detail = "the server is starting: its frame is not there yet",
     .paths_detail = "GET /openapi.json says what there is",
 };

@@ -3,6 +3,7 @@
  * nothing fails halfway. */
 #include "sampler/stream/stream.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -12,10 +13,32 @@
 #include "sampler/stream/stream_private.h"
 
 #define GIVE_WAY_NS 50000 /* a waiting thread wakes up meanwhile */
+#define STILL_MS 2000     /* so long without a look, though there is one a second: it stood still */
+#define AGAIN_MS 2500     /* until all who waited have asked again: loaders pause for up to 2 s */
 
+/* Nobody can renew a lease while the process stands still (SIGSTOP, a paused machine): all would
+ * expire at once, and be lent again beside those who hold them. */
 int64_t stream_clock_ms(void)
 {
-    return clock_now_ns() / 1000000;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int64_t looked_ms, clock_ms, goes_on_ms;
+    pthread_mutex_lock(&lock);
+    int64_t now_ms = clock_now_ns() / 1000000, passed_ms = now_ms - looked_ms;
+    if (looked_ms == 0)
+        clock_ms = now_ms;
+    else if (passed_ms > STILL_MS)
+        goes_on_ms = now_ms + AGAIN_MS;
+    else if (now_ms >= goes_on_ms)
+        clock_ms += passed_ms;
+    looked_ms = now_ms;
+    now_ms = clock_ms;
+    pthread_mutex_unlock(&lock);
+    return now_ms;
+}
+
+void stream_look_at_clock(void)
+{
+    (void)stream_clock_ms();
 }
 
 /* ---- life --------------------------------------------------------------- */

@@ -35,6 +35,10 @@ struct stream;
 
 void stream_put(struct stream *stream);
 
+/* Call it every second: so long without a look means that the process stood still, and that no
+ * lease ran meanwhile. Any thread. */
+void stream_look_at_clock(void);
+
 /* Counters of HTTP requests that belong to the stream (metrics.h). */
 struct metrics_blocks *stream_metrics(struct stream *stream);
 /* Its readers by index. */

@@ -103,6 +103,7 @@ void stream_give_way(void);
 /* ERROR_USAGE: beyond the stream's end, or inside a batch if all have one size. */
 enum error stream_check_position(const struct batching *batching, int64_t position) MUST_CHECK;
 
+/* The time of all leases; it stands still while the process does, and for a moment after. */
 int64_t stream_clock_ms(void);
 
 #endif

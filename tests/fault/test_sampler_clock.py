@@ -4,6 +4,7 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -52,6 +53,23 @@ def test_the_wall_clock_may_jump(sampler, tmp_path):
         assert time.monotonic() < deadline and got["attempt"] == 1
         time.sleep(0.2)
     assert got["attempt"] == 2 and got["redelivered"] is True
+
+
+def test_no_lease_runs_while_the_sampler_stands_still(sampler):
+    """Nobody could renew it; those who hold batches do so as soon as it goes on. Without that they expire."""
+    server = sampler(*STORE, "--lease", 3)
+    first = server.batch("size=10&worker=w&seq=0")["first"]
+    server.signal(signal.SIGSTOP)
+    time.sleep(5)
+    server.signal(signal.SIGCONT)
+    assert server.batch("size=10&worker=x&seq=0")["first"] == first + 10, "the lease ran"
+    assert post(server, "/extend", worker="w", seqs=[0]).status == 200
+    deadline = time.monotonic() + PATIENCE_S
+    while (got := server.batch(f"size=10&worker=y&seq={time.monotonic_ns()}"))["first"] != first:
+        assert time.monotonic() < deadline and got["attempt"] == 1
+        time.sleep(0.2)
+    assert got["attempt"] == 2
+    assert post(server, "/ack", worker="w", seqs=[0]).status == 409
 
 
 @pytest.mark.parametrize("before, after", [(10**6, 0), (0, 10**6)])

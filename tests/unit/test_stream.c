@@ -28,9 +28,14 @@ int64_t __wrap_clock_now_ns(void)
     return __real_clock_now_ns() + atomic_load(&skipped_ns);
 }
 
+/* While it looks at the clock, as a sampler does each second. */
 static void skip_ms(int64_t milliseconds)
 {
-    atomic_fetch_add(&skipped_ns, 1000000 * milliseconds);
+    for (int64_t step_ms; milliseconds > 0; milliseconds -= step_ms) {
+        step_ms = milliseconds < 1000 ? milliseconds : 1000;
+        stream_look_at_clock();
+        atomic_fetch_add(&skipped_ns, 1000000 * step_ms);
+    }
 }
 
 int __real_fdatasync(int descriptor);
