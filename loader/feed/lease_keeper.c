@@ -142,13 +142,13 @@ static void settle_one(struct lease_keeper *keeper, bool acks, int64_t seq, bool
         lose(keeper, seq, out);
 }
 
-/* A sampler whose disk fails puts off acks, but no extensions: no request keeps the next renewal
- * waiting for longer than a third of a lease, however long patience is. Returns when one that
- * begins now has to end. */
+/* A sampler whose disk fails puts off acks, but no extensions, and a lost connection may be silent:
+ * no request keeps the next one waiting for longer than a quarter of a lease, however long patience
+ * is. Returns when one that begins now has to end. */
 static int64_t limit_request(struct lease_keeper *keeper)
 {
     pthread_mutex_lock(&keeper->lock);
-    int64_t limit_ms = keeper->expires_ms / 3 > AGAIN_MS ? keeper->expires_ms / 3 : AGAIN_MS;
+    int64_t limit_ms = keeper->expires_ms / 4 > AGAIN_MS ? keeper->expires_ms / 4 : AGAIN_MS;
     if (keeper->patience_ms >= 0 && keeper->patience_ms < limit_ms)
         limit_ms = keeper->patience_ms;
     if (keeper->stopping)

@@ -231,8 +231,8 @@ static enum error lease(struct pull_connection *connection, size_t most,
 
 /* A sampler that was restarted must continue the same order; its epochs and tail may differ. The
  * keeper has what it leased, and releases it. `at_end`: the response was 204, which ends the stream
- * only if its description agrees (*ret_early false): a gateway may answer 204, too. A token that may
- * no longer read the stream does not end a feed that may draw, as at the start. */
+ * only if its description agrees (*ret_early false): a gateway may answer 204, too. A token that
+ * may no longer read the stream does not end a feed that may draw, as at the start. */
 static enum error check_order(struct pull_connection *connection, bool at_end, bool *ret_early)
 {
     struct puller *puller = connection->puller;

@@ -20,6 +20,7 @@
 #include "loader/feed/lease_keeper.h"
 
 #define ASKED_LIMIT 1000
+#define PATIENCE_MS 20000
 #define LINE_BYTES 300
 
 /* One connection at a time. */
@@ -30,6 +31,7 @@ struct lender {
     _Atomic int refusal;        /* a status for all but batches; 0: none */
     _Atomic int ack_refusal;    /* for acks; 0: none */
     _Atomic int64_t acked;      /* a seq whose ack came before the refusal; 0: none */
+    _Atomic bool deaf;          /* no answer to an extension */
     pthread_mutex_t lock;
     int status; /* of a batch, under the lock */
     const char *headers, *body;
@@ -90,6 +92,8 @@ static void answer_settlement(struct lender *lender, const char *request)
         snprintf(body, sizeof(body), "{\"expires_ms\":%" PRId64 ",\"acked\":[%.*s],\"released\":0}",
                  atomic_load(&lender->expires_ms), (int)length, seqs);
     int refusal = atomic_load(&lender->refusal);
+    if (atomic_load(&lender->deaf) && strncmp(target, "/extend ", 8) == 0)
+        return;
     if (!refusal && strncmp(target, "/ack ", 5) == 0)
         refusal = atomic_load(&lender->ack_refusal);
     if (refusal)
@@ -508,6 +512,29 @@ static void test_acks_that_are_put_off_until_patience_is_over(void **state)
     lender_stop(lender);
 }
 
+/* A connection that is lost without a word, say: acks that wait for it until patience ends come too
+ * late. */
+static void test_acks_are_sent_while_an_extension_gets_no_answer(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = keeper_of(lender, "one");
+    int64_t until_ns;
+    atomic_store(&lender->deaf, true);
+    lend(keeper, 5, 600000, 1);
+    lend(keeper, 6, 300, 1);
+    while (!begins_asked(lender, "/extend "))
+        usleep(1000);
+    lease_keeper_done(keeper, 5);
+    until_ns = clock_deadline_ns(PATIENCE_MS / 2);
+    while (!begins_asked(lender, "/ack 5") && clock_left_ms(until_ns) > 0)
+        usleep(1000);
+    assert_true(begins_asked(lender, "/ack 5"));
+    atomic_store(&lender->deaf, false);
+    lease_keeper_stop(keeper);
+    lender_stop(lender);
+}
+
 static void test_an_ack_that_comes_too_late(void **state)
 {
     (void)state;
@@ -815,6 +842,7 @@ int main(void)
         cmocka_unit_test(test_leases_are_renewed_while_acks_are_put_off),
         cmocka_unit_test(test_an_ack_that_is_refused_half_done),
         cmocka_unit_test(test_acks_that_are_put_off_until_patience_is_over),
+        cmocka_unit_test(test_acks_are_sent_while_an_extension_gets_no_answer),
         cmocka_unit_test(test_an_ack_that_comes_too_late),
         cmocka_unit_test(test_a_sampler_that_refuses),
         cmocka_unit_test(test_acks_that_fail_while_somebody_waits),
