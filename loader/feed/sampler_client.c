@@ -489,7 +489,8 @@ static enum error check_acked(const cJSON *acked, const int64_t seqs[], size_t c
 }
 
 /* Is it the sampler's answer? A gateway may say 200, too. */
-static enum error read_settlement(const struct http_response *response, const char *what,
+static enum error read_settlement(const struct sampler_client *client,
+                                  const struct http_response *response, const char *what,
                                   const int64_t seqs[], size_t count, int64_t *ret_expires_ms)
 {
     cJSON *json = NULL;
@@ -508,7 +509,7 @@ static enum error read_settlement(const struct http_response *response, const ch
         error = error_set(ERROR_NETWORK, "%s was answered with %" PRId64, what, number);
     cJSON_Delete(json);
     if (error)
-        return error_prefix(ERROR_NETWORK, "no Tombola sampler: ");
+        return error_prefix(ERROR_NETWORK, "%s is not a Tombola sampler: ", client->url);
     if (ret_expires_ms)
         *ret_expires_ms = number;
     return OK;
@@ -533,7 +534,7 @@ enum error sampler_client_settle(struct sampler_client *client, const char *what
             error = error_set_kind(error, SAMPLER_PAIR_ACKED);
     }
     if (!error)
-        error = read_settlement(&response, target, seqs, count, ret_expires_ms);
+        error = read_settlement(client, &response, target, seqs, count, ret_expires_ms);
     buffer_release(&body);
     http_response_release(&response);
     return error;

@@ -760,7 +760,8 @@ static void test_an_extension_of_less_than_nothing(void **state)
     atomic_store(&lender->expires_ms, -5);
     assert_ok(sampler_client_open(lender->url, NULL, NULL, 1000, &client));
     assert_fails(sampler_client_settle(client, "extend", "w", seqs, 1, &expires_ms), ERROR_NETWORK,
-                 "/extend was answered with -5");
+                 " is not a Tombola sampler: /extend was answered with -5");
+    assert_non_null(strstr(error_message(), lender->url));
     assert_int_equal(expires_ms, 1);
     sampler_client_close(client);
     lender_stop(lender);
