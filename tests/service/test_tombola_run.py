@@ -52,6 +52,21 @@ def import_for_ever(programs):
     loader.chmod(0o755)
 
 
+TALKS_ON = """#!/usr/bin/python3
+import socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+while sys.argv[1] == "serve":
+    asked, _ = listener.accept()
+    try:
+        asked.recv(4096)
+        asked.sendall(b"HTTP/1.1 400 No\\r\\n\\r\\n" + b"x" * (20 << 20))
+    except OSError:
+        pass
+    asked.close()
+"""
+
+
 PORT_TAKEN = """#!/usr/bin/python3
 import os, socket, subprocess, sys
 job, index = (sys.argv[sys.argv.index(name) + 1] if name in sys.argv else "" for name in ("--job-name", "--task-index"))
@@ -143,6 +158,17 @@ def test_ports_that_are_always_taken(table, programs):
     _, err = run(table.parent, table.name, "--label", "species", "--ps", 1, *QUICK, status=1, TOMBOLA_BUILD=str(programs))
     assert "training failed: ps-0 ended with exit status 1" in err and "the port is in use" in err
     assert (programs / "taken").read_text() == 10 * "x"
+
+
+def test_a_response_without_end(table, programs):
+    """It fills neither the disk nor the terminal."""
+    sampler = programs / "sampler/tombola-sampler"
+    sampler.unlink()
+    sampler.write_text(TALKS_ON)
+    sampler.chmod(0o755)
+    _, err = run(table.parent, table.name, "--label", "species", *QUICK, status=2, TOMBOLA_BUILD=str(programs))
+    assert "there are too few rows to keep a tenth for the test" in err and len(err) < 1 << 20
+    assert (table.parent / "flowers.tombola/test-stream").stat().st_size < 1 << 20
 
 
 OTHERS = {f"TOMBOLA_{name}": value for name, value in {
