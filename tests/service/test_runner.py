@@ -122,6 +122,7 @@ def test_without_a_commit_to_compare_with_all_parts_run(runner, tmp_path, monkey
     """In a clone of one commit, or in a tarball, --changed found no difference, and passed."""
     changed = runner("changed")
     monkeypatch.setattr(changed, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))  # it may lie in a clone
 
     def taken():
         chosen = runner("selection").Selection([], runner("parts").NAMES)
