@@ -337,11 +337,18 @@ static int64_t most_units(const struct request *request)
                : size;
 }
 
+static enum MHD_Result refuse(struct request *request, enum error error)
+{
+    bool waits;
+    error = handler_wait_as_ack(request, request->api->lease.worker, error, &waits);
+    return waits ? wait_for_disk(request, error) : response_error(request, error);
+}
+
 static enum MHD_Result draw_acked(struct request *request, struct service *service)
 {
     enum error error = api_request_outcome(request);
     (void)service;
-    return error ? response_error(request, error) : draw(request, most_units(request), true);
+    return error ? refuse(request, error) : draw(request, most_units(request), true);
 }
 
 static enum error ack_many(struct request *request, const _Atomic bool *stop)
@@ -358,8 +365,7 @@ static enum MHD_Result ack_and_draw(struct request *request)
         return draw(request, most_units(request), false);
     struct ledger_pull pull = pull_of(request, 0);
     enum error error = stream_check_pair(request->api->stream, &pull);
-    return error ? response_error(request, error)
-                 : handler_run_slowly(request, ack_many, draw_acked);
+    return error ? refuse(request, error) : handler_run_slowly(request, ack_many, draw_acked);
 }
 
 /* ---- what moves nothing ------------------------------------------------- */

@@ -158,6 +158,17 @@ enum MHD_Result handler_finish(struct request *request, struct service *service,
     return MHD_YES;
 }
 
+enum error handler_wait_as_ack(struct request *request, const char *worker, enum error error,
+                               bool *ret_wait)
+{
+    *ret_wait = false;
+    if (error && error != ERROR_CONFLICT)
+        return error;
+    enum error failed =
+        stream_ack(request->api->stream, worker, NULL, 0, api_request_waiter(request), ret_wait);
+    return failed ? failed : error;
+}
+
 /* ---- thread pools ------------------------------------------------------- */
 
 static void run_task(struct pool_job *job, const _Atomic bool *stop)

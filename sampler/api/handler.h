@@ -40,6 +40,11 @@ enum error handler_read_name(struct body *body, const char *field, const char *f
 enum MHD_Result handler_finish(struct request *request, struct service *service, enum error error,
                                bool waits, request_continuation respond);
 
+/* Lets the response to work that has ended with `error` wait like an ack of nothing, also to a
+ * conflict: what that rests on may not be kept. Returns `error`, or the ack's. */
+enum error handler_wait_as_ack(struct request *request, const char *worker, enum error error,
+                               bool *ret_wait) MUST_CHECK;
+
 /* Runs `task` in a thread pool, then calls `again`, which gets the result from
  * api_request_outcome(); 503 if the pool is full. */
 enum MHD_Result handler_run_slowly(struct request *request, api_task task,

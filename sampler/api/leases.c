@@ -131,18 +131,12 @@ static enum MHD_Result respond_written(struct request *request, struct service *
     return response_json(request, words->response.error, MHD_HTTP_OK, &words->response, NULL);
 }
 
-/* Work done in a thread pool waits for the disk like an ack of nothing; also if it was refused,
- * which may rest on what is not kept. */
 static enum MHD_Result finish_many(struct request *request, struct service *service)
 {
     const struct lease_words *words = request->api->work;
-    bool waits = false;
-    enum error error = api_request_outcome(request);
-    if (!error || error == ERROR_CONFLICT) {
-        enum error failed = stream_ack(request->api->stream, words->worker, NULL, 0,
-                                       api_request_waiter(request), &waits);
-        error = failed ? failed : error;
-    }
+    bool waits;
+    enum error error =
+        handler_wait_as_ack(request, words->worker, api_request_outcome(request), &waits);
     return handler_finish(request, service, error, waits, respond_written);
 }
 

@@ -196,6 +196,31 @@ def test_a_name_is_in_use_once_its_stream_is_kept(sampler, disk, tmp_path):
     server.stop()
 
 
+def test_a_refusal_of_many_acks_waits_for_what_it_rests_on(sampler, disk, tmp_path):
+    """Here on a draw of the worker's expired batch, which the disk then refuses."""
+    server = sampler("--store", "range:10000", "--lease", 3, "--state", tmp_path / "state", env=disk.env)
+    seqs = list(range(300))  # more than one piece
+    for seq in seqs[::50]:
+        assert server.batch(f"size=10&worker=w&seq={seq}&batches=50")["batches"][-1]["first"] == 10 * seq + 490
+
+    def next_is(first):
+        return server.request("HEAD", "/batch?size=10&format=csv").headers["tombola-first"] == str(first)
+
+    wait_for(lambda: next_is(0), "no lease ran out")
+    disk.begin("fdatasync")
+    askers = [Asker(server, "GET", "/batch?size=10")]
+    wait_for(lambda: next_is(10), "nothing was drawn")
+    acks = ",".join(map(str, seqs[1:]))
+    askers += [Asker(server, "POST", "/ack", json.dumps({"worker": "w", "seqs": seqs})),
+               Asker(server, "GET", f"/batch?size=10&worker=w&seq={len(seqs)}&ack=0,{acks}"),
+               Asker(server, "GET", f"/batch?size=10&worker=w&seq=0&ack={acks}")]
+    assert [asker.status() for asker in askers] == [503] * len(askers)
+    disk.end()
+    wait_for(lambda: server.get("/readyz").status == 200, "it never went on")
+    assert server.request("POST", "/ack", body=json.dumps({"worker": "w", "seqs": seqs})).status == 200
+    server.stop()
+
+
 def pull(clients, ends):
     """Each client draws in a thread until `ends`; a server that is gone is no answer."""
     def run(client):
