@@ -104,11 +104,17 @@ static bool lock(int descriptor)
     return fstat(descriptor, &status) != 0 || status.st_nlink > 0;
 }
 
+/* Another group gets none of the permissions that all do not have. */
+static mode_t for_another_group(mode_t mode)
+{
+    return mode & (0707 | (mode & 07) << 3);
+}
+
 /* Nobody else may read or write it meanwhile than the file that it replaces. */
 static int create_exclusively(const struct file_writer *writer)
 {
     bool replaces = S_ISREG(writer->replaced.st_mode);
-    mode_t mode = replaces ? (writer->replaced.st_mode & 0777) | 0600 : 0666;
+    mode_t mode = replaces ? for_another_group(writer->replaced.st_mode) | 0600 : 0666;
     return open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 }
 
@@ -307,14 +313,16 @@ static enum error sync_folder(const struct file_writer *writer)
     return error;
 }
 
-/* The permissions of the file that is replaced; another group gets none that all do not have. */
+/* Those of the file that is replaced; also its owner, whom root would lock out of a private one. */
 static void keep_permissions(const struct file_writer *writer)
 {
-    mode_t mode = writer->replaced.st_mode & 0777;
-    if (!S_ISREG(writer->replaced.st_mode))
+    const struct stat *replaced = &writer->replaced;
+    mode_t mode = replaced->st_mode & 0777;
+    if (!S_ISREG(replaced->st_mode))
         return;
-    if (fchown(writer->descriptor, (uid_t)-1, writer->replaced.st_gid))
-        mode &= 0707 | (mode & 07) << 3;
+    if (fchown(writer->descriptor, replaced->st_uid, replaced->st_gid) &&
+        fchown(writer->descriptor, (uid_t)-1, replaced->st_gid))
+        mode = for_another_group(mode);
     (void)!fchmod(writer->descriptor, mode); /* some file systems have none */
 }
 

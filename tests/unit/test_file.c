@@ -290,11 +290,16 @@ static void test_commit_replaces_at_once(void **state)
     assert_false(exists(temporary));
 }
 
-static mode_t mode_of(const char *path)
+static struct stat status_of(const char *path)
 {
     struct stat status;
     assert_int_equal(stat(path, &status), 0);
-    return status.st_mode & 0777;
+    return status;
+}
+
+static mode_t mode_of(const char *path)
+{
+    return status_of(path).st_mode & 0777;
 }
 
 /* What was private stays so, also while it is written; what others may write to, too. */
@@ -317,6 +322,26 @@ static void test_a_file_keeps_its_permissions(void **state)
         assert_int_equal(mode_of(path), modes[i]);
     }
     umask(mask);
+}
+
+/* What root replaces is still its owner's, and no group's that it was not. */
+static void test_root_gives_a_file_back_to_its_owner(void **state)
+{
+    struct file_writer *writer = NULL;
+    const char *path = path_of("private");
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_ok(file_write_whole(path, "a", 1));
+    assert_int_equal(chown(path, 12345, 23456), 0);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_ok(file_writer_open(path, &writer));
+    assert_int_equal(mode_of(file_writer_temporary_path(writer)), 0600);
+    assert_ok(file_writer_commit(writer));
+    file_writer_close(writer);
+    assert_int_equal(mode_of(path), 0640);
+    assert_int_equal(status_of(path).st_uid, 12345);
+    assert_int_equal(status_of(path).st_gid, 23456);
 }
 
 static void test_parts_grow_side_by_side(void **state)
@@ -503,6 +528,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_nothing_shows_before_commit),
     TEST(test_commit_replaces_at_once),
     TEST(test_a_file_keeps_its_permissions),
+    TEST(test_root_gives_a_file_back_to_its_owner),
     TEST(test_parts_grow_side_by_side),
     TEST(test_two_writers_do_not_mix),
     TEST(test_what_a_killed_writer_left_is_removed),
