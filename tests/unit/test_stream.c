@@ -11,6 +11,7 @@
 #include "sampler/journal/journal_record.h"
 #include "sampler/order/batching_search.h"
 #include "sampler/stream/checkpoint_token.h"
+#include "sampler/stream/stream_private.h"
 
 #define THREADS 8
 
@@ -28,14 +29,13 @@ int64_t __wrap_clock_now_ns(void)
     return __real_clock_now_ns() + atomic_load(&skipped_ns);
 }
 
-/* While it looks at the clock, as a sampler does each second. */
+/* By the leases' clock, which a look each second keeps going; on a machine that stood still itself
+ * meanwhile, until it has gone so far. */
 static void skip_ms(int64_t milliseconds)
 {
-    for (int64_t step_ms; milliseconds > 0; milliseconds -= step_ms) {
-        step_ms = milliseconds < 1000 ? milliseconds : 1000;
-        stream_look_at_clock();
-        atomic_fetch_add(&skipped_ns, 1000000 * step_ms);
-    }
+    int64_t until_ms = stream_clock_ms() + milliseconds, left_ms;
+    while ((left_ms = until_ms - stream_clock_ms()) > 0)
+        atomic_fetch_add(&skipped_ns, 1000000 * (left_ms < 1000 ? left_ms : 1000));
 }
 
 int __real_fdatasync(int descriptor);
@@ -1687,6 +1687,29 @@ static int silence(void **unused)
     return 0;
 }
 
+/* The process stood still, and who has a batch could not renew it. */
+static void test_no_lease_runs_while_nobody_looks(void **unused)
+{
+    (void)unused;
+    struct stream_unit unit;
+    struct stream_batch batch;
+    begin(&unit, 0, TAIL_KEEP);
+    unit.definition.lease_ms = 60000;
+    stream_unit_open(&unit, DURABILITY_PROCESS);
+    assert_ok(unit_lease(unit.stream, "a", 0, 10, &batch));
+    atomic_fetch_add(&skipped_ns, INT64_C(1000000) * 3600000);
+    assert_ok(unit_lease(unit.stream, "b", 0, 10, &batch));
+    assert_int_equal(batch.span.first, 10);
+    skip_ms(1000);
+    assert_ok(unit_lease(unit.stream, "b", 1, 10, &batch));
+    assert_int_equal(batch.span.first, 20);
+    skip_ms(60000);
+    assert_ok(unit_lease(unit.stream, "b", 2, 10, &batch));
+    assert_int_equal(batch.span.first, 0);
+    stream_unit_close(&unit);
+    stream_unit_end(&unit);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_each_position_is_done_once, silence),
     cmocka_unit_test(test_a_disk_that_refuses_loses_and_repeats_nothing),
@@ -1727,6 +1750,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(test_a_seek_is_undone_when_the_journal_can_be_read, silence),
     cmocka_unit_test(test_a_batch_knows_who_did_it),
     cmocka_unit_test(test_acks_in_any_order_are_one_union),
+    /* The last: the clock of the next one would be behind its own. */
+    cmocka_unit_test(test_no_lease_runs_while_nobody_looks),
 };
 
 UNIT_MAIN(tests)
