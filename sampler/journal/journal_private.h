@@ -265,7 +265,7 @@ bool journal_wants_rewrite(const struct journal *journal);
 /* Does one piece: about 100 us of work, plus disk time. Committer's thread. Does not write to a
  * folder that another server took over (state_confirm()). On failure the compaction is abandoned,
  * and starts again later (JOURNAL_REWRITE_RETRY_MS); a file that cannot be read back is a failure
- * of the journal (journal_note_failure()).
+ * of the journal (journal_fail()).
  *
  * `yield` is called between pieces of a phase that cannot be suspended: it commits what is pending,
  * then yields for as long as the last piece took. ERROR_CANCELLED: abandon the compaction (shutdown

@@ -9,7 +9,7 @@
  * latter case the committer may still be in that call, where it does three things: it reads the
  * bytes of `group`, which are being zeroed meanwhile; it uses the file, which it does not replace
  * before the errand that repairs it has ended (journal_await_undo()); and after it returns it
- * checks the condition, which is FAILING.
+ * checks whether it was given up: the condition is FAILING or, at the end, there is an errand.
  */
 #include "common/errand.h"
 #include "common/log.h"
