@@ -481,8 +481,9 @@ static void warn_once(struct http_client *client, struct call *call, CURLcode co
         log_warning("%s: %s%s; trying again%s", client->url.data, reason_of(client, code),
                     advice_for(client, code), how_long);
     else if (!call->warned)
-        log_warning("%s: the server is busy or away (it answered %d); trying again%s",
-                    client->url.data, client->response->status, how_long);
+        log_warning("%s: the server %s (it answered %d); trying again%s", client->url.data,
+                    client->response->status == 507 ? "has a full disk" : "is busy or away",
+                    client->response->status, how_long);
     call->warned = true;
 }
 

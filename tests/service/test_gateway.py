@@ -95,6 +95,12 @@ def gateway():
         one.server_close()
 
 
+def test_a_pull_waits_for_a_server_whose_disk_is_full(gateway, served, store):
+    between = gateway(served, lambda number, path: 507 if number < 2 else None)
+    done = run("loader", "pull", "--sampler", between.url, "--store", store, "--index", 0, "--batches", 1)
+    assert between.failed == [507, 507] and "the server has a full disk (it answered 507); trying again" in done.stderr
+
+
 def every_other():
     statuses = itertools.cycle((502, 504, 408, 503))
     return lambda number, path: next(statuses) if number % 2 == 0 else None
