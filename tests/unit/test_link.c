@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <pthread.h>
 
+#include "common/listen_socket.h"
 #include "trainer/wire/link.h"
 
 #define LOST "127.0.0.2"
@@ -167,10 +168,12 @@ static void test_a_link_is_closed_before_its_name_is_known(void **state)
     atomic_store(&answers, true);
 }
 
-/* Nobody listens, and the system takes the port that is called as the caller's. */
+/* Nobody listens, and the system takes the port that is called as the caller's. It is the server's
+ * again at once. */
 static void test_a_socket_is_not_its_own_server(void **state)
 {
     struct link link;
+    int server;
     uint16_t free_port;
     (void)state;
     close(listen_anywhere(&free_port));
@@ -180,6 +183,8 @@ static void test_a_socket_is_not_its_own_server(void **state)
                  "parameter server 0: Connection refused");
     is_own_port = false;
     assert_int_equal(link.descriptor, -1);
+    assert_ok(listen_socket_open(FOUND, free_port, "", &server));
+    close(server);
 }
 
 /* The connection is lost for it, and tried again as any other. */

@@ -115,14 +115,19 @@ enum error link_await(struct link *link, int64_t deadline_ns)
 }
 
 /* While nobody listens on a port of those from which the system takes a caller's, it may take that
- * one: the socket is then its own peer, and keeps the server from its port. */
+ * one: the socket is then its own peer, and keeps the server from its port, unless it is reset, for
+ * a minute after it is closed (TIME_WAIT), too. */
 static bool is_own_peer(int descriptor)
 {
     struct sockaddr_storage here, there;
     socklen_t here_bytes = sizeof(here), there_bytes = sizeof(there);
-    return getsockname(descriptor, (struct sockaddr *)&here, &here_bytes) == 0 &&
-           getpeername(descriptor, (struct sockaddr *)&there, &there_bytes) == 0 &&
-           here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    bool is_own = getsockname(descriptor, (struct sockaddr *)&here, &here_bytes) == 0 &&
+                  getpeername(descriptor, (struct sockaddr *)&there, &there_bytes) == 0 &&
+                  here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
+    if (is_own)
+        (void)setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    return is_own;
 }
 
 static enum error connect_to(struct link *link, const struct addrinfo *address, int64_t deadline_ns)
