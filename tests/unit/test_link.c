@@ -7,6 +7,7 @@
 
 #include <netdb.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 
 #include "common/listen_socket.h"
 #include "trainer/wire/link.h"
@@ -208,8 +209,10 @@ static void test_a_frame_that_there_is_no_memory_for(void **state)
 #define PIECE_BYTES 1000000
 #define PATIENCE_MS 2000
 
+#define TRICKLED_BYTES 1000
+
 static char large[LARGE_BYTES];
-static int far_end;
+static int near_end, far_end;
 
 /* A second for each piece. */
 static void *take_slowly(void *context)
@@ -226,15 +229,46 @@ static void *take_slowly(void *context)
     return NULL;
 }
 
+/* Waits until what was given is taken, so that no time passes before. */
+static void await_taking(void)
+{
+    int left = 1;
+    while (left > 0 && ioctl(near_end, FIONREAD, &left) == 0)
+        clock_sleep_ms(1);
+}
+
+static void give(size_t bytes, size_t piece_bytes)
+{
+    for (size_t at = 0; at < bytes; at += piece_bytes) {
+        if (send(far_end, large + at, piece_bytes, MSG_NOSIGNAL) != (ssize_t)piece_bytes)
+            break;
+        await_taking();
+        pass(1);
+    }
+}
+
 static void *give_slowly(void *context)
 {
     (void)context;
-    for (size_t at = 0; at < LARGE_BYTES; at += PIECE_BYTES) {
-        if (send(far_end, large + at, PIECE_BYTES, MSG_NOSIGNAL) != PIECE_BYTES)
-            break;
-        pass(1);
-    }
+    give(LARGE_BYTES, PIECE_BYTES);
     return NULL;
+}
+
+/* A second for each byte. */
+static void *trickle(void *context)
+{
+    (void)context;
+    give(TRICKLED_BYTES, 1);
+    return NULL;
+}
+
+static void connect_ends(struct link *link)
+{
+    link_init(link, "parameter server 0", FOUND, port);
+    assert_ok(link_open(link, clock_deadline_ns(PATIENCE_MS)));
+    near_end = link->descriptor;
+    far_end = accept(listener, NULL, NULL);
+    assert_true(far_end >= 0);
 }
 
 static void test_a_large_frame_may_take_its_time(void **state)
@@ -243,10 +277,7 @@ static void test_a_large_frame_may_take_its_time(void **state)
     struct wire_header header = {.type = WIRE_PUSH};
     struct link link;
     (void)state;
-    link_init(&link, "parameter server 0", FOUND, port);
-    assert_ok(link_open(&link, clock_deadline_ns(PATIENCE_MS)));
-    far_end = accept(listener, NULL, NULL);
-    assert_true(far_end >= 0);
+    connect_ends(&link);
     for (int gives = 0; gives < 2; gives++) {
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, gives ? give_slowly : take_slowly, NULL), 0);
@@ -261,12 +292,28 @@ static void test_a_large_frame_may_take_its_time(void **state)
     link_close(&link);
 }
 
+/* Each byte comes in time, but not the frame. */
+static void test_a_small_frame_may_not_trickle(void **state)
+{
+    struct link link;
+    pthread_t thread;
+    (void)state;
+    connect_ends(&link);
+    assert_int_equal(pthread_create(&thread, NULL, trickle, NULL), 0);
+    enum error error = link_read(&link, large, TRICKLED_BYTES, clock_deadline_ns(PATIENCE_MS));
+    pthread_join(thread, NULL);
+    assert_fails(error, ERROR_TIMEOUT, "parameter server 0 does not answer");
+    atomic_store(&skew_ns, 0);
+    close(far_end);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_another_address_is_tried, prepare, clear),
     cmocka_unit_test_setup_teardown(test_what_has_arrived_counts_after_the_deadline, prepare,
                                     clear),
     cmocka_unit_test_setup_teardown(test_no_address_answers, prepare, clear),
     cmocka_unit_test_setup_teardown(test_a_large_frame_may_take_its_time, prepare, clear),
+    cmocka_unit_test_setup_teardown(test_a_small_frame_may_not_trickle, prepare, clear),
     cmocka_unit_test(test_a_socket_is_not_its_own_server),
     cmocka_unit_test_setup_teardown(test_a_frame_that_there_is_no_memory_for, prepare, clear),
     cmocka_unit_test_setup_teardown(test_a_name_server_that_takes_longer_than_an_attempt, prepare,

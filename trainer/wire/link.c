@@ -14,10 +14,11 @@
 #include "common/clock.h"
 #include "common/stop.h"
 
-#define IDLE_SECONDS 10 /* idle time before the first probe */
-#define PROBE_SECONDS 5 /* between probes, of which two may be lost */
-#define FINISH_MS 3000  /* for requests in progress when the program must stop */
-#define UNSENT_MS 20000 /* unacknowledged for this long: the peer is gone */
+#define IDLE_SECONDS 10   /* idle time before the first probe */
+#define PROBE_SECONDS 5   /* between probes, of which two may be lost */
+#define FINISH_MS 3000    /* for requests in progress when the program must stop */
+#define UNSENT_MS 20000   /* unacknowledged for this long: the peer is gone */
+#define PIECE_BYTES 65536 /* of a large frame: each has the time of a small one */
 
 void link_init(struct link *link, const char *name, const char *host, uint16_t port)
 {
@@ -214,18 +215,39 @@ static void advance(struct iovec **parts, size_t *count, size_t bytes)
     }
 }
 
+/* The time for one piece after another. A peer that trickles does not have it for each byte. */
+struct pace {
+    int64_t patience_ms, deadline_ns;
+    size_t bytes; /* of the piece */
+};
+
+static struct pace pace_until(int64_t deadline_ns)
+{
+    return (struct pace){.patience_ms = clock_left_ms(deadline_ns), .deadline_ns = deadline_ns};
+}
+
+static void pace_add(struct pace *pace, size_t bytes)
+{
+    pace->bytes += bytes;
+    if (pace->bytes < PIECE_BYTES)
+        return;
+    pace->bytes = 0;
+    pace->deadline_ns = clock_deadline_ns(pace->patience_ms);
+}
+
 static enum error send_parts(struct link *link, struct iovec *parts, size_t count,
                              int64_t deadline_ns)
 {
-    int64_t patience_ms = clock_left_ms(deadline_ns);
+    struct pace pace = pace_until(deadline_ns);
     advance(&parts, &count, 0);
     while (count > 0) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
         ssize_t sent = sendmsg(link->descriptor, &message, MSG_NOSIGNAL);
         if (sent > 0) {
             advance(&parts, &count, (size_t)sent);
+            pace_add(&pace, (size_t)sent);
         } else if (sent < 0 && errno == EAGAIN) {
-            enum error error = wait_ready(link, POLLOUT, clock_deadline_ns(patience_ms));
+            enum error error = wait_ready(link, POLLOUT, pace.deadline_ns);
             if (error)
                 return error;
         } else if (errno != EINTR) {
@@ -246,14 +268,15 @@ enum error link_send(struct link *link, struct wire_header *header, const struct
 enum error link_read(struct link *link, void *out, size_t bytes, int64_t deadline_ns)
 {
     char *at = out;
-    int64_t patience_ms = clock_left_ms(deadline_ns);
+    struct pace pace = pace_until(deadline_ns);
     while (bytes > 0) {
         ssize_t got = recv(link->descriptor, at, bytes, 0);
         if (got > 0) {
             at += got;
             bytes -= (size_t)got;
+            pace_add(&pace, (size_t)got);
         } else if (got < 0 && errno == EAGAIN) {
-            enum error error = wait_ready(link, POLLIN, clock_deadline_ns(patience_ms));
+            enum error error = wait_ready(link, POLLIN, pace.deadline_ns);
             if (error)
                 return error;
         } else if (got == 0 || errno != EINTR) {

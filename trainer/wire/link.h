@@ -43,8 +43,8 @@ const char *link_reason(const struct link *link);
 bool link_is_local(const struct link *link);
 
 /* Sends a frame (wire_frame()). The same errors; each leaves the link closed. The time until the
- * deadline begins again whenever bytes were taken, here and where a link is read: a large frame may
- * take as long as it needs. */
+ * deadline begins again with every 64 KiB, here and where a link is read: a large frame may take as
+ * long as it needs. */
 enum error link_send(struct link *link, struct wire_header *header, const struct iovec *parts,
                      size_t count, int64_t deadline_ns) MUST_CHECK;
 /* Waits until data has arrived: ERROR_TIMEOUT leaves the link as it is. */
