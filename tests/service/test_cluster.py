@@ -178,6 +178,24 @@ def test_a_stream_that_ends_before_the_last_step(start, sampler, store, tmp_path
     assert late.wait() == 0 and "the training is over" in late.stderr
 
 
+def test_a_server_0_that_comes_alone_after_the_end(start, sampler, store, tmp_path):
+    """As after kill -9 when all others have left. The sampler knows whether there is more to train."""
+    for epochs in (1, 2):  # of 2,000 rows: 100 batches
+        served = sampler("--store", store, "--seed", 7, "--epochs", epochs)
+        trained = Cluster(start, served, store, tmp_path / "run", train_steps=100000, **ADDITIVE)
+        trained.start_server(0)
+        if epochs > 1:
+            trained.ps[0].wait_for_log("waiting for parameter server 1")
+        trained.start_server(1)
+        for index in range(2):
+            trained.start_worker(index)
+        trained.wait()
+        assert position(trained.logdir)["next_index"] == 100 * epochs
+        again = trained.start_server(0)
+        assert again.wait() == 0
+        assert f"the stream ended after {100 * epochs} of 100000 steps" in again.stderr, again.stderr
+
+
 def test_a_training_that_goes_on_after_its_end_is_not_over(start, sampler, paced, store, tmp_path):  # noqa: F811
     """The sampler has more epochs. Server 0 is killed before it has saved what was learnt since: the others wait for it."""
     steps, chosen = 20 * STEPS, {**ADDITIVE, "save_secs": 0}

@@ -55,6 +55,8 @@ static enum error prepare(const struct training_options *options, size_t index,
     const struct cluster_task *own = cluster_server(cluster, index);
     const struct cluster_task *zero = cluster_server(cluster, 0);
     char address[CLUSTER_ADDRESS_BYTES];
+    /* A chief's own worker asks the sampler. */
+    const char *url = cluster->role == CLUSTER_PS ? options->sampler_url : NULL;
     if (options->guard.token_file || options->guard.tls_cert)
         housekeeper_block_signals();
     *ret_server = (struct server_options){.index = index,
@@ -68,6 +70,8 @@ static enum error prepare(const struct training_options *options, size_t index,
                                                           .round_robin = options->round_robin,
                                                           .aggregate = options->aggregate,
                                                           .is_grouped = options->is_grouped,
+                                                          .sampler_url = url,
+                                                          .stream = options->stream,
                                                           .logdir = options->logdir,
                                                           .init_from = options->init_from,
                                                           .model = &options->model,

@@ -387,7 +387,8 @@ enum error coordinator_answer(struct coordinator *coordinator, struct peer *serv
 
 static void end(struct coordinator *coordinator)
 {
-    int64_t step = coordinator_step(coordinator), steps = coordinator->options.train_steps;
+    int64_t steps = coordinator->options.train_steps;
+    int64_t step = logdir_newest_step(coordinator->logdir);
     if (step < steps && !coordinator->stopped)
         log_info("the stream ended after %" PRId64 " of %" PRId64 " %s", step, steps,
                  text_plural(steps, "step", "steps"));
@@ -405,7 +406,9 @@ enum error coordinator_tick(struct coordinator *coordinator, struct peer *const 
                          "%s has no checkpoint, but %s is of a training that has saved one: is the "
                          "disk mounted? To begin anew, end that worker first",
                          coordinator->options.logdir, coordinator->lost_by);
-    coordinator_say_waiting(coordinator, peers, count);
+    if (coordinator_say_waiting(coordinator, peers, count) &&
+        coordinator_has_nothing_left(coordinator))
+        end(coordinator);
     if (coordinator->phase == COORDINATOR_GATHERING && coordinator->anew &&
         !saver_is_busy(coordinator->saver) && coordinator_has_all_servers(coordinator) &&
         clock_now_ns() >= coordinator->load_ns) {

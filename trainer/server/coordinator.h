@@ -33,8 +33,10 @@
 struct coordinator_options {
     size_t servers;
     bool round_robin;
-    size_t aggregate; /* synchronous: batches per step; 0: asynchronous */
-    bool is_grouped;  /* synchronous, one server: workers' GPUs exchange gradients */
+    size_t aggregate;        /* synchronous: batches per step; 0: asynchronous */
+    bool is_grouped;         /* synchronous, one server: workers' GPUs exchange gradients */
+    const char *sampler_url; /* asked whether a stream that ended has more; NULL: it is not */
+    const char *stream;
     const char *logdir;
     const char *init_from;             /* NULL: random */
     const struct model_options *model; /* of this process's options; a proposal must agree */

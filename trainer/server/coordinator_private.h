@@ -136,9 +136,13 @@ bool coordinator_is_finished(const struct coordinator *coordinator);
 
 /* ---- coordinator_waiting.c ---------------------------------------------- */
 
-/* Logs what a stalled training waits for, after some seconds. */
-void coordinator_say_waiting(struct coordinator *coordinator, struct peer *const peers[],
+/* Logs what a stalled training waits for, after some seconds, and then each minute. Returns whether
+ * it did. */
+bool coordinator_say_waiting(struct coordinator *coordinator, struct peer *const peers[],
                              size_t count);
+/* Had the stream ended, and does it still end there? Asks the sampler, for half a second at
+ * most. */
+bool coordinator_has_nothing_left(const struct coordinator *coordinator);
 
 /* ---- coordinator_cut.c -------------------------------------------------- */
 

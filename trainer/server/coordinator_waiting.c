@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "trainer/checkpoint/sampler_order.h"
 #include "trainer/server/coordinator_private.h"
 
 #define SAY_MS 3000
@@ -50,7 +51,7 @@ const char *coordinator_waits_for(const struct coordinator *coordinator)
     return coordinator->waits_for;
 }
 
-void coordinator_say_waiting(struct coordinator *coordinator, struct peer *const peers[],
+bool coordinator_say_waiting(struct coordinator *coordinator, struct peer *const peers[],
                              size_t count)
 {
     char missing[sizeof(coordinator->waits_for)] = "";
@@ -61,10 +62,26 @@ void coordinator_say_waiting(struct coordinator *coordinator, struct peer *const
         coordinator->wait_ns = clock_deadline_ns(SAY_MS);
     }
     if (missing[0] == '\0' || clock_now_ns() < coordinator->wait_ns)
-        return;
+        return false;
     coordinator->wait_ns = clock_deadline_ns(SAY_AGAIN_MS);
     log_warning("waiting for %s%s%s", missing, coordinator->refused[0] ? "; " : "",
                 coordinator->refused);
+    return true;
+}
+
+/* All others leave once the logdir has the end. A server 0 that was killed just then, and is
+ * started again, would wait for them for ever; but they may also come with more epochs. */
+bool coordinator_has_nothing_left(const struct coordinator *coordinator)
+{
+    const struct coordinator_options *options = &coordinator->options;
+    const struct stream_position *position = &coordinator->facts.position;
+    struct stream_position now = *position;
+    if (!position->ended || position->stopped || saver_is_busy(coordinator->saver) ||
+        !options->sampler_url ||
+        sampler_order_peek(options->sampler_url, options->stream, &now.stream))
+        return false;
+    return now.stream.epochs > 0 && now.stream.epochs == position->stream.epochs &&
+           sampler_order_compare(position, options->logdir, &now) == OK;
 }
 
 void coordinator_note_refusal(struct coordinator *coordinator, const struct peer *peer,
