@@ -586,6 +586,31 @@ static void test_a_step_that_the_stream_ends(void **state)
     assert_int_equal(join_server(&served), OK);
 }
 
+/* Its gradients are there, and reported as such, before the stream's end is known; the step before
+ * it is the one that is saved. */
+static void test_a_last_step_is_not_over_before_it_is_made(void **state)
+{
+    bool ended = false;
+    (void)state;
+    served.options.coordinator.aggregate = 2;
+    int worker = begin();
+    assert_range(pull(worker, 0), 0, 1);
+    say_gradient(worker, 0, 2, WIRE_NONE);
+    assert_range(expect_values(worker, 0, &values), 1, 2);
+    await_http("/status", "\"saved_step\":0,");
+    struct wire_header none = pull_header();
+    none.generation = values.generation;
+    none.batch = 1;
+    none.done = 0;
+    say(worker, none, NULL, 0);
+    expect_values(worker, -2, &values);
+    assert_int_equal(values.over, 1);
+    close(worker);
+    assert_int_equal(join_server(&served), OK);
+    assert_int_equal(saved_step(&ended), 1);
+    assert_true(ended);
+}
+
 static void test_a_batch_that_is_not_of_the_next_step(void **state)
 {
     (void)state;
@@ -1316,6 +1341,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_values_too_old),
     TEST(test_a_step_in_common),
     TEST(test_a_step_that_the_stream_ends),
+    TEST(test_a_last_step_is_not_over_before_it_is_made),
     TEST(test_a_batch_that_is_not_of_the_next_step),
     TEST(test_an_evaluator_ends_it_with_what_is_granted),
     TEST(test_an_evaluator_ends_it_with_the_step_of_now),

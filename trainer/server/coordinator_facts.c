@@ -53,11 +53,13 @@ bool coordinator_has_all_servers(const struct coordinator *coordinator)
     return true;
 }
 
+/* Synchronous, what is done may be stored for a step that is about to be made. */
 bool coordinator_is_finished(const struct coordinator *coordinator)
 {
+    const struct held_shard *held = coordinator->held;
     return (coordinator_step(coordinator) >= coordinator->last ||
             batch_ledger_is_finished(&coordinator->ledger)) &&
-           index_set_within(&coordinator->held->applied, &coordinator->ledger.done);
+           index_set_within(&held->applied, &coordinator->ledger.done) && held->stored_count == 0;
 }
 
 void coordinator_tell_servers(struct coordinator *coordinator, enum wire_type type,
