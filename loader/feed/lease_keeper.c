@@ -280,7 +280,7 @@ static void do_round(struct lease_keeper *keeper, bool renews)
         keeper->renew_ns = clock_deadline_ns(AGAIN_MS);
     if (acked) {
         note_failed_acks(keeper, acked, begun_ns);
-    } else if (told) {
+    } else if (told || keeper->failed_acks > 0) { /* or an extension told that all were acked */
         keeper->failed_acks = 0;
         keeper->give_up_ns = INT64_MAX;
         keeper->hurried = false;

@@ -232,7 +232,7 @@ static struct lease_keeper *patient_keeper_of(struct lender *lender, const char 
 
 static struct lease_keeper *keeper_of(struct lender *lender, const char *worker)
 {
-    return patient_keeper_of(lender, worker, 20000);
+    return patient_keeper_of(lender, worker, PATIENCE_MS);
 }
 
 static void lend(struct lease_keeper *keeper, int64_t seq, int64_t expires_ms, size_t pieces)
@@ -487,6 +487,30 @@ static void test_an_ack_that_is_refused_half_done(void **state)
     assert_int_equal(lease_keeper_lost(keeper), 0);
     atomic_store(&lender->ack_refusal, 0);
     wait_until_asked(lender, "/ack 6", 1);
+    lease_keeper_stop(keeper);
+    lender_stop(lender);
+}
+
+/* The response to an ack was lost, and a renewal tells that it came: nothing is put off any more,
+ * however long nobody puts a batch back. */
+static void test_an_ack_whose_response_is_lost(void **state)
+{
+    (void)state;
+    struct lender *lender = lender_start();
+    struct lease_keeper *keeper = patient_keeper_of(lender, "one", 1500);
+    atomic_store(&lender->ack_refusal, 503);
+    atomic_store(&lender->expires_ms, 900);
+    lend(keeper, 5, 900, 1);
+    lend(keeper, 6, 900, 1);
+    lease_keeper_done(keeper, 5);
+    wait_until_asked(lender, "/ack 5", 1);
+    atomic_store(&lender->acked, 5);
+    wait_until_asked(lender, "/extend 6", 2);
+    int64_t until_ns = clock_deadline_ns(2000);
+    while (clock_left_ms(until_ns) > 0)
+        lease_keeper_await_acks(keeper, 100);
+    assert_ok(lease_keeper_check_acks(keeper));
+    assert_int_equal(lease_keeper_lost(keeper), 0);
     lease_keeper_stop(keeper);
     lender_stop(lender);
 }
@@ -842,6 +866,7 @@ int main(void)
         cmocka_unit_test(test_leases_are_renewed_while_acks_fail),
         cmocka_unit_test(test_leases_are_renewed_while_acks_are_put_off),
         cmocka_unit_test(test_an_ack_that_is_refused_half_done),
+        cmocka_unit_test(test_an_ack_whose_response_is_lost),
         cmocka_unit_test(test_acks_that_are_put_off_until_patience_is_over),
         cmocka_unit_test(test_acks_are_sent_while_an_extension_gets_no_answer),
         cmocka_unit_test(test_an_ack_that_comes_too_late),
