@@ -54,7 +54,8 @@ struct http_client {
     int sent;      /* requests of the call in progress, with those that libcurl repeats itself */
     uint64_t random;
     _Atomic bool cancelled;
-    bool once; /* a call is one try */
+    bool once;  /* a call is one try */
+    bool muted; /* its caller logs what fails */
     int64_t grace_ms;
 };
 
@@ -562,7 +563,8 @@ static enum error run_call(struct http_client *client, struct call *call)
         if (client->once)
             return code ? give_up(client, call, code) : OK;
         note_try(client, call, code);
-        warn_once(client, call, code);
+        if (!client->muted)
+            warn_once(client, call, code);
         if (pause_before_next(client, call))
             continue;
         if (is_cancelled(client))
@@ -628,6 +630,11 @@ enum error http_client_post(struct http_client *client, const char *target,
 void http_client_try_once(struct http_client *client)
 {
     client->once = true;
+}
+
+void http_client_mute(struct http_client *client)
+{
+    client->muted = true;
 }
 
 void http_client_judge(struct http_client *client,

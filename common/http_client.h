@@ -77,6 +77,9 @@ void http_client_judge(struct http_client *client,
 /* From now on, a call makes a single try and returns its result. */
 void http_client_try_once(struct http_client *client);
 
+/* From now on, a call that is retried is not logged: its caller does that. */
+void http_client_mute(struct http_client *client);
+
 /* Is the status retryable? 408, 429, 502, 503, 504, 507. */
 bool http_status_is_passing(int status);
 

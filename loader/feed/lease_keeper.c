@@ -406,6 +406,7 @@ enum error lease_keeper_start(const char *url, const struct http_credentials *cr
     if (!error)
         error = sampler_client_open(url, credentials, stream, patience_ms, &keeper->client);
     if (!error) {
+        sampler_client_mute(keeper->client); /* warn() is enough, also of a hundred calls */
         keeper->name = (struct worker_name){.url = sampler_client_url(keeper->client),
                                             .stream = sampler_client_stream(keeper->client),
                                             .worker = keeper->worker};

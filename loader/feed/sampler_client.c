@@ -110,6 +110,11 @@ void sampler_client_set_patience(struct sampler_client *client, int64_t patience
     client->patience_ms = patience_ms;
 }
 
+void sampler_client_mute(struct sampler_client *client)
+{
+    http_client_mute(client->http);
+}
+
 void sampler_client_set_grace(struct sampler_client *client, int64_t grace_ms)
 {
     http_client_set_grace(client->http, grace_ms);

@@ -45,6 +45,9 @@ enum error sampler_client_reserve(struct sampler_client *client, size_t rows) MU
 /* For later requests. */
 void sampler_client_set_patience(struct sampler_client *client, int64_t patience_ms);
 
+/* Later requests that are retried are not logged: the caller does that. */
+void sampler_client_mute(struct sampler_client *client);
+
 /* For requests that are in flight when they are cancelled: http_client.h. */
 void sampler_client_set_grace(struct sampler_client *client, int64_t grace_ms);
 

@@ -437,7 +437,8 @@ static void test_leases_are_renewed_while_acks_fail(void **state)
 static void count_warning(int level, const char *message, void *context)
 {
     (void)level;
-    atomic_fetch_add((_Atomic int *)context, strncmp(message, "leases of ", 10) == 0);
+    (void)message;
+    atomic_fetch_add((_Atomic int *)context, 1);
 }
 
 /* As by a sampler whose disk fails, which extends leases all the same: nobody else gets what is out
