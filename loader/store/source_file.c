@@ -44,15 +44,22 @@ static enum error look(const struct source_file *file, struct file_identity *ret
                       : file_identity_of(file->descriptor, file->path, ret_identity);
 }
 
-/* By a door, whose file is identified by its path: another one may get that name meanwhile. */
+/* By a door, whose file is identified by its path: another one may get that name meanwhile. Or it
+ * has had the name for some seconds: NFS knows that only once the path is opened, so that a second
+ * look tells. */
 static enum error open_door(struct source_file *file)
 {
     struct file_identity before;
-    bool is_there = file_identity_at(file->path, &before) == OK; /* else open() says why */
-    enum error error = file->door->open(file->path, &file->handle);
-    if (!error)
-        error = look(file, &file->identity);
-    return error || !is_there ? error : source_file_expect(file, &before);
+    for (bool again = false;; again = true) {
+        bool is_there = file_identity_at(file->path, &before) == OK; /* else open() says why */
+        enum error error = file->door->open(file->path, &file->handle);
+        if (!error)
+            error = look(file, &file->identity);
+        if (error || !is_there || again || file_identity_equal(&before, &file->identity))
+            return error || !is_there ? error : source_file_expect(file, &before);
+        file->door->close(file->handle);
+        file->handle = NULL;
+    }
 }
 
 static enum error open_descriptor(struct source_file *file)
