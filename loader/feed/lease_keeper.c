@@ -248,7 +248,7 @@ static enum error renew(struct lease_keeper *keeper)
 static void warn(const struct lease_keeper *keeper, enum error error, bool *fail)
 {
     if (error && !*fail)
-        log_warning("leases of worker %s: %s", keeper->worker, error_message());
+        log_warning("leases of worker %s: %s; trying again", keeper->worker, error_message());
     *fail = error != OK;
 }
 
