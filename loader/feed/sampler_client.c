@@ -227,7 +227,7 @@ enum error sampler_client_describe(struct sampler_client *client, struct sampler
         error = refuse_status(client, "GET", target, &response);
     else if (!error)
         error = read_description(client, &response.body, what, ret_stream);
-    client->disturbed &= error != OK;
+    client->disturbed &= error != OK && error != ERROR_USAGE;
     http_response_release(&response);
     return error;
 }

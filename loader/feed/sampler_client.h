@@ -101,9 +101,10 @@ enum error sampler_client_settle(struct sampler_client *client, const char *what
 enum error sampler_client_index(struct sampler_client *client, size_t size, int64_t index,
                                 struct sampler_batch *ret_batch) MUST_CHECK;
 
-/* Since the stream was last described, did any request, whatever its status, open a new connection
- * or take several tries (a gateway keeps connections while it answers for a sampler that is away)?
- * Then another sampler may have responded: describe the stream again. */
+/* Since the stream was last described, or its description refused (ERROR_USAGE), did any request,
+ * whatever its status, open a new connection or take several tries (a gateway keeps connections
+ * while it answers for a sampler that is away)? Then another sampler may have responded: describe
+ * the stream again. */
 bool sampler_client_disturbed(const struct sampler_client *client);
 /* Did the last request open a new connection? */
 bool sampler_client_reconnected(const struct sampler_client *client);

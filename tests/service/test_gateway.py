@@ -163,7 +163,7 @@ def test_an_end_that_cannot_be_checked(gateway, sampler, store, lease):
                       lambda number, path: 403 if path.startswith("/streams/") and next(reads) > 0 else None)
     lines = run("loader", "pull", "--sampler", between.url, "--store", store, *lease).stdout.splitlines()
     assert sorted(int(line.split(",")[0]) for line in lines[1:]) == list(range(2000))
-    assert 403 in between.failed
+    assert 1 <= between.failed.count(403) <= 8, "each of four connections asks at its start and at the end"
 
 
 @pytest.mark.parametrize("described", [False, True])
