@@ -67,12 +67,26 @@ static enum error describe(struct device *device)
     snprintf(device->description, sizeof(device->description), "%.100s, %.0f GiB, driver %d.%d",
              properties.name, (double)properties.totalGlobalMem / (1 << 30), driver / 1000,
              driver % 1000 / 10);
+    return OK;
+}
+
+/* Makes the context now, not in the first batch. If that fails, there is no device by which others
+ * could put back what the thread had chosen. */
+static enum error begin(struct device *device)
+{
+    int chosen;
+    cudaError_t status = cudaGetDevice(&chosen);
+    if (status != cudaSuccess)
+        return device_cuda_fail(device, status, "the GPU does not answer");
     status = cudaSetDevice(device->index);
     if (status == cudaSuccess)
-        status = cudaFree(NULL); /* makes the context now, not in the first batch */
-    if (status != cudaSuccess)
-        return device_cuda_fail(device, status, "the GPU cannot be used");
-    return device_cuda_check_code(device);
+        status = cudaFree(NULL);
+    enum error error = status == cudaSuccess
+                           ? device_cuda_check_code(device)
+                           : device_cuda_fail(device, status, "the GPU cannot be used");
+    if (error)
+        cuda_choose(chosen);
+    return error;
 }
 
 static enum error cuda_open(int index, struct device **ret_device)
@@ -91,10 +105,10 @@ static enum error cuda_open(int index, struct device **ret_device)
     device->kind = DEVICE_CUDA;
     device->index = index;
     device->ops = &device_cuda_ops;
-    int chosen = cuda_choice();
     error = describe(device);
+    if (!error)
+        error = begin(device);
     if (error) {
-        cuda_choose(chosen); /* without a device, nobody else puts it back */
         free(device);
         return error == ERROR_MEMORY ? error : ERROR_UNAVAILABLE;
     }
