@@ -522,20 +522,21 @@ static void test_an_answer_under_way_is_heard_in_the_time_of_grace(void **state)
 static void test_large_answers_are_refused(void **state)
 {
     (void)state;
-    static char answer[200000];
-    struct server server = {.answers = {GOOD, answer}, .answer_count = 2};
+    static char many[200000], line[150000]; /* headers; one header */
+    struct server server = {.answers = {GOOD, many, line}, .answer_count = 3};
     struct http_client *client = NULL;
     struct http_response response = HTTP_RESPONSE_INIT(4);
-    strcpy(answer, "HTTP/1.1 200 OK\r\n");
+    strcpy(many, "HTTP/1.1 200 OK\r\n");
     for (int i = 0; i < 1000; i++)
-        snprintf(answer + strlen(answer), 200, "X-%d: %090d\r\n", i, i);
-    strcat(answer, "Content-Length: 0\r\n\r\n");
+        snprintf(many + strlen(many), 200, "X-%d: %090d\r\n", i, i);
+    strcat(many, "Content-Length: 0\r\n\r\n");
+    strcpy(line, "HTTP/1.1 200 OK\r\n");
+    memset(line + strlen(line), 'X', sizeof(line) - 100);
     start_server(&server, &client);
     assert_fails(http_client_get(client, "/", PATIENCE_MS, false, &response), ERROR_NETWORK,
                  "limit of 4 bytes");
     assert_fails(http_client_get(client, "/", PATIENCE_MS, false, &response), ERROR_NETWORK,
                  "refused");
-    memset(answer + 17, 'X', 150000); /* one line */
     assert_fails(http_client_get(client, "/", PATIENCE_MS, false, &response), ERROR_NETWORK,
                  "a header of more than 100 kB");
     http_response_release(&response);

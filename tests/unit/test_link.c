@@ -211,7 +211,7 @@ static void test_a_frame_that_there_is_no_memory_for(void **state)
 
 #define TRICKLED_BYTES 1000
 
-static char large[LARGE_BYTES];
+static char given[LARGE_BYTES], taken[LARGE_BYTES];
 static int near_end, far_end;
 
 /* A second for each piece. */
@@ -240,7 +240,7 @@ static void await_taking(void)
 static void give(size_t bytes, size_t piece_bytes)
 {
     for (size_t at = 0; at < bytes; at += piece_bytes) {
-        if (send(far_end, large + at, piece_bytes, MSG_NOSIGNAL) != (ssize_t)piece_bytes)
+        if (send(far_end, given + at, piece_bytes, MSG_NOSIGNAL) != (ssize_t)piece_bytes)
             break;
         await_taking();
         pass(1);
@@ -273,7 +273,7 @@ static void connect_ends(struct link *link)
 
 static void test_a_large_frame_may_take_its_time(void **state)
 {
-    struct iovec part = {large, sizeof(large)};
+    struct iovec part = {given, sizeof(given)};
     struct wire_header header = {.type = WIRE_PUSH};
     struct link link;
     (void)state;
@@ -282,7 +282,7 @@ static void test_a_large_frame_may_take_its_time(void **state)
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, gives ? give_slowly : take_slowly, NULL), 0);
         int64_t deadline_ns = clock_deadline_ns(PATIENCE_MS);
-        enum error error = gives ? link_read(&link, large, sizeof(large), deadline_ns)
+        enum error error = gives ? link_read(&link, taken, sizeof(taken), deadline_ns)
                                  : link_send(&link, &header, &part, 1, deadline_ns);
         pthread_join(thread, NULL);
         assert_ok(error);
@@ -300,7 +300,7 @@ static void test_a_small_frame_may_not_trickle(void **state)
     (void)state;
     connect_ends(&link);
     assert_int_equal(pthread_create(&thread, NULL, trickle, NULL), 0);
-    enum error error = link_read(&link, large, TRICKLED_BYTES, clock_deadline_ns(PATIENCE_MS));
+    enum error error = link_read(&link, taken, TRICKLED_BYTES, clock_deadline_ns(PATIENCE_MS));
     pthread_join(thread, NULL);
     assert_fails(error, ERROR_TIMEOUT, "parameter server 0 does not answer");
     atomic_store(&skew_ns, 0);
