@@ -3,9 +3,9 @@
  * Reads files whole and publishes files whole. A struct file_writer writes PATH.tmp.<pid>.<n> next
  * to the final name, locked by flock(2); file_writer_commit() flushes, fsyncs, renames and fsyncs
  * the folder. Until then the final name shows the old content or nothing; file_writer_close()
- * without a commit removes the temporary file. A file that is replaced hands its permissions on, and
- * its owner as far as the process may give a file away. A full disk is ERROR_NO_SPACE and names the
- * path and the bytes needed.
+ * without a commit removes the temporary file. A file that is replaced hands its permissions on,
+ * and its owner as far as the process may give a file away. A full disk is ERROR_NO_SPACE and names
+ * the path and the bytes needed.
  */
 #ifndef COMMON_FILE_H
 #define COMMON_FILE_H
